@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import deepsep
 from deepsep import TSVM, DeepSep, LabeledFold, method, methods
 from deepsep.classifiers.base import Classifier, UnweightedClassifier
-from deepsep.classifiers.settings import checked, integer, number, settings, widths
+from deepsep.classifiers.declared_settings import checked, integer, real, settings, widths
 from deepsep.core import training_rows
 from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelWarning, ModelFileError, ParameterError
 
@@ -262,12 +262,12 @@ class Declared(Recorder):
 
     count: int = integer(3, 2)
     some: int | None = integer(None, 1, or_none=True)
-    weight: float = number(0.5, at_least=0)
-    cost: "float | str | None" = number(1.0, above=0, or_else=("pool", None))
-    share: float = number(0.5, above=0, below=1)
-    decay: float = number(0.0, at_least=0, below=1)
-    part: float = number(1.0, above=-1, at_most=1)
-    quantile: float = number(0.1, at_least=0, at_most=1)
+    weight: float = real(0.5, at_least=0)
+    cost: "float | str | None" = real(1.0, above=0, or_else=("pool", None))
+    share: float = real(0.5, above=0, below=1)
+    decay: float = real(0.0, at_least=0, below=1)
+    part: float = real(1.0, above=-1, at_most=1)
+    quantile: float = real(0.1, at_least=0, at_most=1)
     hidden: tuple[int, ...] = widths((8, 4))
     odd: int = checked(1, lambda value: value % 2 == 1, "an odd number")
     kind: 'Literal["hard", "soft"]' = "hard"

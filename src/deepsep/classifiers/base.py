@@ -19,18 +19,17 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.catalogue import uses_unlabeled
-from deepsep.classifiers.settings import Domain, check_settings
+from deepsep.classifiers.declared_settings import Domain, check_settings
 from deepsep.core.arrays import Array, checked_array, checked_codes
 from deepsep.core.checks import check_not_constant, private_generator, row_weights
 from deepsep.core.context import Context
-from deepsep.core.fingerprint import fingerprint
 from deepsep.core.labels import codes_of, given_labels
 from deepsep.core.magnitudes import divide, find_exponents
 from deepsep.core.notices import warn
 from deepsep.core.probability import check_probabilities
 from deepsep.core.sklearn_callers import check_wrappers
 from deepsep.core.threads import one_blas_thread
-from deepsep.core.training_rows import TrainingRows, read_new_rows, read_training_rows
+from deepsep.core.training_rows import TrainingRows, fingerprint, read_new_rows, read_training_rows
 from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.files.saving import COMMON_ATTRIBUTES, save
 
@@ -63,7 +62,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     method_name: str  # in the catalogue
     labels_its_rows_apart: ClassVar[bool] = False  # whether new rows are predicted differently from training rows
     _accept: ClassVar[dict[str, Any]] = {}  # for scikit-learn's validation, such as {"accept_sparse": "csr"}
-    _domains: ClassVar[Mapping[str, Domain]] = {}  # values that settings may have, by name
+    allowed_values: ClassVar[Mapping[str, Domain]] = {}  # values that settings may have, by name
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
     _proportions_matter: ClassVar[bool] = False  # whether all columns must share one power
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from deepsep.cluster.connection import address_of
+from deepsep.core.column_kinds import kind_of
 from deepsep.core.worker_processes import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepError, missing_package
+from deepsep.files.atomic import writing
 from deepsep.study.cells import Cell, is_done, run_cell
 from deepsep.study.splits import LABELED_SIZES, RowPlan, plan
 from deepsep.study.study_models import DEFAULT_METHODS, changed_defaults, parameters
@@ -164,7 +163,6 @@ def run(
     DeepSepError
         If cells failed; all others are finished all the same.
     """
-    _remove_stale(experiment.cells_folder)
     pending = experiment.pending
     fit = _on_ray(address) if engine == "ray" else _on_this_machine(jobs)
     failures = []
@@ -223,7 +221,8 @@ def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | No
         started_here = not ray.is_initialized()
         if started_here:
             one_thread = {"env_vars": {"OMP_NUM_THREADS": "1"}}
-            ray.init(address=address_of(address), runtime_env=one_thread, log_to_driver=False)
+            place = address or os.environ.get("RAY_ADDRESS") or "local"
+            ray.init(address=place, runtime_env=one_thread, log_to_driver=False)
         try:
             remote = ray.remote(num_cpus=1)(attempt)
             waiting = [remote.remote(*task) for task in tasks]
@@ -242,10 +241,8 @@ def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, st
     digest = table_digest(frame)
     path = folder / "tables" / f"{name}-{digest[:12]}.parquet"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        frame.to_parquet(part, index=False)
-        part.replace(path)
+        with writing(path) as place:
+            frame.to_parquet(place, index=False)
     return path.resolve(), digest
 
 
@@ -266,15 +263,4 @@ def table_digest(frame: pd.DataFrame) -> str:
 def _kind(column: pd.Series[Any]) -> str:
     import pandas as pd
 
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return "category"
-    tests = {"boolean": pd.api.types.is_bool_dtype, "number": pd.api.types.is_numeric_dtype}
-    tests["date"] = pd.api.types.is_datetime64_any_dtype
-    return next((kind for kind, test in tests.items() if test(column.dtype)), "text")
-
-
-def _remove_stale(folder: Path, seconds: float = 24 * 3600) -> None:
-    """Remove the unfinished folders of runs that were killed more than a day ago."""
-    for left in folder.glob(".unfinished-*"):
-        if time.time() - left.stat().st_mtime > seconds:
-            shutil.rmtree(left, ignore_errors=True)
+    return "category" if isinstance(column.dtype, pd.CategoricalDtype) else kind_of(column)

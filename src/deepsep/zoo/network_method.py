@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from deepsep import networks
-from deepsep.classifiers.settings import integer, number, settings, widths
+from deepsep.classifiers.declared_settings import integer, real, settings, widths
 from deepsep.core.arrays import Array, below
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks import NetworkAverage, NumpyNetwork, choose_device
@@ -53,10 +53,10 @@ class NetworkMethod(ScaledMethod):
     """
 
     hidden: Sequence[int] = widths((128, 32))
-    dropout: float = number(0.5, at_least=0, below=1)
-    l2: float = number(1e-3, at_least=0)
+    dropout: float = real(0.5, at_least=0, below=1)
+    l2: float = real(1e-3, at_least=0)
     steps: int = integer(2000, 1)
-    learning_rate: float = number(1e-3, above=0)
+    learning_rate: float = real(1e-3, above=0)
     batch_size: int = integer(32, 1)
     unlabeled_batch: int = integer(128, 1)
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from deepsep.classifiers.base import Classifier
-from deepsep.classifiers.settings import settings
+from deepsep.classifiers.declared_settings import settings
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 

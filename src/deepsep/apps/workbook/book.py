@@ -39,7 +39,7 @@ from deepsep.evaluation.holm import holm
 from deepsep.evaluation.intervals import effective
 from deepsep.evaluation.population import read_weights
 from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS
-from deepsep.files.leftovers import hidden_name, remove_leftovers
+from deepsep.files.atomic import writing
 from deepsep.report.summary import summarize
 from deepsep.scoring.remembered import provenance_of
 from deepsep.scoring.to_label import LABEL_SHEET, fill_in_sheet, rows_to_label
@@ -71,14 +71,8 @@ def write_workbook(model: Any, table: Any, labels: Any, path: str | os.PathLike[
 
 def save_workbook(book: Workbook, target: Path) -> None:
     """Write a workbook to a file, completely or not at all."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(target)
-    scratch = hidden_name(target, "new.xlsx")
-    try:
-        book.save(scratch)
-        os.replace(scratch, target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with writing(target) as place:
+        book.save(place)
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:

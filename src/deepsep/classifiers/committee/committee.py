@@ -14,10 +14,10 @@ from deepsep.classifiers.committee.fits import fit_everything, twin_of
 from deepsep.classifiers.committee.label_evidence import classes_without_label, warn_of_origins
 from deepsep.classifiers.committee.members import COMMITTEE, USUAL_MEMBERS, adopt, unfitted_members
 from deepsep.classifiers.committee.plan import CommitteePlan, deal
-from deepsep.classifiers.committee.saved_committee import restore, saved_members, to_parts
+from deepsep.classifiers.committee.saved_committee import committee_to_parts, restore_committee, saved_members
 from deepsep.classifiers.committee.student import Student
+from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.classifiers.known_shares import KnownShares, shift_to_shares
-from deepsep.classifiers.settings import integer, settings
 from deepsep.core.arrays import Array
 from deepsep.core.label_origins import read_origins
 from deepsep.core.labels import Labels
@@ -442,10 +442,10 @@ class Committee(KnownShares):
         return super()._saved_settings() | {"members": saved_members(self.members)}
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return to_parts(self)
+        return committee_to_parts(self)
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        restore(self, state, arrays)
+        restore_committee(self, state, arrays)
 
 
 def _reasons(failures: Mapping[str, str]) -> str:

@@ -18,8 +18,7 @@ from deepsep.errors import ModelFileError
 from deepsep.evaluation.evidence import UnseenClasses
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
 from deepsep.evaluation.learning_curve import LearningCurve
-from deepsep.evaluation.saved_predictions import from_parts as predictions_from_parts
-from deepsep.evaluation.saved_predictions import to_parts as predictions_to_parts
+from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def saved_members(members: Any) -> Any:
     return members if all(isinstance(member, str) for member in each) else GIVEN_MEMBERS
 
 
-def to_parts(model: Committee) -> tuple[dict[str, Any], dict[str, Any]]:
+def committee_to_parts(model: Committee) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a saved committee holds: plain values, and arrays."""
     state: dict[str, Any] = {
         "weights_": model.weights_,
@@ -64,13 +63,13 @@ def to_parts(model: Committee) -> tuple[dict[str, Any], dict[str, Any]]:
         state["student"], own = take_apart(model.student_)
         arrays |= {f"student.{part}": array for part, array in own.items()}
     if model.out_of_fold_ is not None:
-        state["held_out"], held_out = predictions_to_parts(model.out_of_fold_)
+        state["held_out"], held_out = to_parts(model.out_of_fold_)
         arrays |= {f"held_out.{name}": array for name, array in held_out.items()}
     return state, arrays
 
 
-def restore(model: Committee, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Make a fitted committee of what :func:`to_parts` returned."""
+def restore_committee(model: Committee, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Make a fitted committee of what :func:`committee_to_parts` returned."""
     c = len(model.classes_)
     model.members_, model.out_of_fold_ = {}, None
     for i, section in enumerate(state["sections"]):
@@ -92,9 +91,7 @@ def restore(model: Committee, state: dict[str, Any], arrays: dict[str, Any]) -> 
         raise ModelFileError("weights and members do not fit together. Save the model again.")
     if "held_out" in state:
         codes = codes_of(model.classes_, model.transduction_)
-        model.out_of_fold_ = predictions_from_parts(
-            state["held_out"], below(arrays, "held_out."), codes, model.classes_
-        )
+        model.out_of_fold_ = from_parts(state["held_out"], below(arrays, "held_out."), codes, model.classes_)
         if not {COMMITTEE, *model.members_} <= set(model.out_of_fold_.p):
             raise ModelFileError("the model has no predictions out of fold of some members. Save it again.")
     model.label_origins_ = _restored_origins(model, state, arrays)

@@ -13,11 +13,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
+from deepsep.classifiers.declared_settings import checked, integer, real, settings, widths
 from deepsep.classifiers.deep_separation.algorithm import Schedule, deep_low_density_separation
 from deepsep.classifiers.deep_separation.propensities import LowDensity
 from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, TrainedRounds, TrainingRun
 from deepsep.classifiers.known_shares import KnownShares
-from deepsep.classifiers.settings import checked, integer, number, settings, widths
 from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabeled_cost
 from deepsep.core.arrays import Array, below, checked_array
 from deepsep.core.checks import is_number, require
@@ -188,8 +188,8 @@ class DeepSep(TransformerMixin, KnownShares):
     method_name = "deepsep"
 
     hidden: Sequence[int] = widths((128, 32))
-    dropout: float = number(0.5, at_least=0, below=1)
-    noise: float | None = number(None, at_least=0, or_else=(None,))
+    dropout: float = real(0.5, at_least=0, below=1)
+    noise: float | None = real(None, at_least=0, or_else=(None,))
     n_networks: int | None = integer(None, 1, or_none=True)
     encoder: Any = checked(
         None, lambda given: given is None or callable(given), "a torch module, or a callable that makes one"
@@ -201,21 +201,21 @@ class DeepSep(TransformerMixin, KnownShares):
     propensity_epochs: int = integer(3, 0)
     propensity_rows: int | None = integer(15_000, 1, or_none=True)
     label_epochs: int = integer(10, 0)
-    learning_rate: float = number(1e-3, above=0)
+    learning_rate: float = real(1e-3, above=0)
     batch_size: int = integer(32, 1)
     l2: float | Sequence[float] = checked(1e-3, _are_penalties, "a number of at least 0, or a list or tuple of them")
-    smoothing: float = number(1e-3, at_least=0, below=0.5)
-    C: float = number(0.1, above=0)
-    C_star: float | Literal["pool"] | None = number(None, at_least=0, or_else=("pool", None))
-    s: float = number(0.0, above=-1, at_most=0)
+    smoothing: float = real(1e-3, at_least=0, below=0.5)
+    C: float = real(0.1, above=0)
+    C_star: float | Literal["pool"] | None = real(None, at_least=0, or_else=("pool", None))
+    s: float = real(0.0, above=-1, at_most=0)
     algorithm: Literal["auto", "single-loop", "cccp"] = "auto"
     balance: bool = False
     priors: Mapping[Any, float] | None = None
     n_unlabeled: int | None = integer(10_000, 1, or_none=True)
     propensity: Literal["platt", "softmax", "hard"] = "platt"
-    decay: float = number(0.8, at_least=0, below=1)
+    decay: float = real(0.8, at_least=0, below=1)
     standardize: bool = True
-    validation_fraction: float = number(0.0, at_least=0, below=1)
+    validation_fraction: float = real(0.0, at_least=0, below=1)
     calibrate: bool = False
     device: Literal["auto", "cpu", "cuda"] = "auto"
     verbose: int = 0

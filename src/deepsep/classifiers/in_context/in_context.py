@@ -10,9 +10,9 @@ import numpy as np
 from scipy.stats import beta
 
 from deepsep import networks
+from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.classifiers.in_context.context_draw import draw_context
 from deepsep.classifiers.known_shares import KnownShares
-from deepsep.classifiers.settings import integer, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import require
 from deepsep.core.notices import warn

@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.metaestimators import available_if
 
+from deepsep.classifiers.declared_settings import checked, integer, real, settings
 from deepsep.classifiers.known_shares import KnownShares
-from deepsep.classifiers.settings import checked, integer, number, settings
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.label_origins import contradict_shares
 from deepsep.core.notices import warn
@@ -54,17 +54,17 @@ class LowDensitySVM(KnownShares):
     _gap: ClassVar[str] = "relative duality gap"
     _limit: ClassVar[str] = "max_iter"  # the setting that may end the search early
 
-    C: float = number(0.1, above=0)
-    C_star: float | Literal["pool"] | None = number(None, at_least=0, or_else=("pool", None))
+    C: float = real(0.1, above=0)
+    C_star: float | Literal["pool"] | None = real(None, at_least=0, or_else=("pool", None))
     kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = checked(
         "linear", lambda kernel: callable(kernel) or kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'
     )
-    gamma: float | Literal["scale", "auto"] = number("scale", above=0, or_else=("scale", "auto"))
+    gamma: float | Literal["scale", "auto"] = real("scale", above=0, or_else=("scale", "auto"))
     priors: Mapping[Any, float] | None = None
     n_unlabeled: int | None = integer(None, 1, or_none=True)
     probability: Literal["platt", "cv", "softmax", "hard"] | None = "platt"
     max_iter: int = integer(1000, 1)
-    tol: float = number(1e-6, above=0, below=1)
+    tol: float = real(1e-6, above=0, below=1)
     random_state: Any = None
 
     def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:

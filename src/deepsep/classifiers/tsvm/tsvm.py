@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from deepsep.classifiers.settings import number, settings
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.solvers.one_vs_rest import SolverSettings
 
@@ -144,7 +144,7 @@ class TSVM(LowDensitySVM):
         "single-loop": "fixed point: no convex step lowers the objective by more than the gap",
     }
 
-    s: float = number(0.0, above=-1, at_most=0)
+    s: float = real(0.0, above=-1, at_most=0)
     balance: bool = True
     algorithm: Literal["auto", "single-loop", "cccp"] = "auto"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepsep.classifiers.settings import number, settings
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.adversarial.generative_adversarial import (
     GenerativeAdversarial,
@@ -56,7 +56,7 @@ class FeatureMatchingGAN(GenerativeAdversarial):
 
     method_name = "feature-matching-gan"
 
-    weight: float = number(1.0, at_least=0)
+    weight: float = real(1.0, at_least=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
@@ -132,10 +132,10 @@ class ComplementGAN(FeatureMatchingGAN):
 
     method_name = "complement-gan"
 
-    entropy: float = number(0.1, at_least=0)
-    spread: float = number(1.0, at_least=0)
-    low_density: float = number(0.1, at_least=0)
-    quantile: float = number(0.1, at_least=0, at_most=1)
+    entropy: float = real(0.1, at_least=0)
+    spread: float = real(1.0, at_least=0)
+    low_density: float = real(0.1, at_least=0)
+    quantile: float = real(0.1, at_least=0, at_most=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         super()._learn(rows, rng)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deepsep import networks
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -49,8 +49,8 @@ class GenerativeAdversarial(NetworkMethod):
     latent: int = integer(16, 1)
     steps: int = 1000
     l2: float = 1e-2
-    noise: float = number(0.5, at_least=0)
-    decay: float = number(0.98, at_least=0, below=1)
+    noise: float = real(0.5, at_least=0)
+    decay: float = real(0.98, at_least=0, below=1)
 
     def _make_generator(self, rows: TrainingRows, X: Tensor, rng: np.random.Generator, n_classes: int = 0) -> Generator:
         """Return a new generator that imitates the rows of positive weight."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepsep.classifiers.settings import number, settings
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.adversarial.generative_adversarial import GenerativeAdversarial, made_scores, real_rows, undisturbed
 
@@ -55,10 +55,10 @@ class TripleGAN(GenerativeAdversarial):
 
     method_name = "triple-gan"
 
-    alpha: float = number(0.5, above=0, below=1)
-    adversarial: float = number(0.1, at_least=0)
-    pseudo: float = number(0.1, at_least=0)
-    warm_up: float = number(0.25, at_least=0, below=1)
+    alpha: float = real(0.5, above=0, below=1)
+    adversarial: float = real(0.1, at_least=0)
+    pseudo: float = real(0.1, at_least=0)
+    warm_up: float = real(0.25, at_least=0, below=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch

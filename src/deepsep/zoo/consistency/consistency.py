@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.classifiers.settings import number, settings
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -47,9 +47,9 @@ class PiModel(NetworkMethod):
 
     method_name = "pi-model"
 
-    consistency: float = number(10.0, at_least=0)
-    noise: float = number(0.3, at_least=0)
-    ramp_up: float = number(0.25, at_least=0, at_most=1)
+    consistency: float = real(10.0, at_least=0)
+    noise: float = real(0.3, at_least=0)
+    ramp_up: float = real(0.25, at_least=0, at_most=1)
 
     def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch
@@ -105,7 +105,7 @@ class TemporalEnsembling(PiModel):
     method_name = "temporal-ensembling"
 
     consistency: float = 30.0
-    decay: float = number(0.6, at_least=0, below=1)
+    decay: float = real(0.6, at_least=0, below=1)
     noise: float = 0.5
     ramp_up: float = 0.5
 
@@ -166,7 +166,7 @@ class MeanTeacher(PiModel):
     method_name = "mean-teacher"
 
     consistency: float = 30.0
-    decay: float = number(0.98, at_least=0, below=1)
+    decay: float = real(0.98, at_least=0, below=1)
     noise: float = 0.5
     ramp_up: float = 0.5
     learning_rate: float = 2e-3

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.scaled_method import ScaledMethod
@@ -61,8 +61,8 @@ class EntropyLogistic(ScaledMethod):
     method_name = "entropy-logistic"
     _saved_values: ClassVar = {"objective_": float, "n_iter_": int}
 
-    entropy: float = number(0.1, at_least=0)
-    C: float = number(1.0, above=0)
+    entropy: float = real(0.1, at_least=0)
+    C: float = real(1.0, above=0)
     max_iter: int = integer(500, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:

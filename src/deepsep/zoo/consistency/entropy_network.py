@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from deepsep.classifiers.settings import number, settings
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.zoo.network_method import NetworkMethod
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class EntropyNetwork(NetworkMethod):
 
     method_name = "entropy-network"
 
-    entropy: float = number(0.3, at_least=0)
+    entropy: float = real(0.3, at_least=0)
 
     def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch

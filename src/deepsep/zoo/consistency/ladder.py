@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from deepsep import networks
-from deepsep.classifiers.settings import number, settings
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.checks import is_number, require
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
@@ -49,7 +49,7 @@ class LadderNetwork(NetworkMethod):
     dropout: ClassVar[float] = 0.0  # type: ignore[misc]  # not a setting: noise on every layer replaces it
     method_name = "ladder"
 
-    noise: float = number(0.6, at_least=0)
+    noise: float = real(0.6, at_least=0)
     denoising: Sequence[float] = (10.0, 1.0)
     l2: float = 1e-5
     steps: int = 1000

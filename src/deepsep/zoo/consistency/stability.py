@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.zoo.consistency.consistency import PiModel, ramp
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class TransformationStability(PiModel):
     method_name = "transformation-stability"
 
     passes: int = integer(4, 2)
-    exclusivity: float = number(0.1, at_least=0)
+    exclusivity: float = real(0.1, at_least=0)
 
     def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.zoo.network_method import NetworkMethod
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class VirtualAdversarial(NetworkMethod):
 
     method_name = "virtual-adversarial"
 
-    alpha: float = number(1.0, at_least=0)
-    epsilon: float = number(0.1, above=0)
+    alpha: float = real(1.0, at_least=0)
+    epsilon: float = real(0.1, above=0)
     power_iterations: int = integer(1, 1)
     entropy: bool = False
 

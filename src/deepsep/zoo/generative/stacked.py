@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deepsep import networks
-from deepsep.classifiers.settings import integer, settings
+from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks.frozen import FrozenNetwork

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -51,7 +51,7 @@ class VariationalM1(NetworkMethod):
     method_name = "vae-m1"
 
     latent: int = integer(16, 1)
-    C: float = number(1.0, above=0)
+    C: float = real(1.0, above=0)
     dropout: float = 0.0
     l2: float = 1e-5
     steps: int = 1000
@@ -114,7 +114,7 @@ class VariationalM2(NetworkMethod):
 
     method_name = "vae-m2"
 
-    alpha: float = number(10.0, above=0)
+    alpha: float = real(10.0, above=0)
     latent: int = integer(16, 1)
     l2: float = 1e-5
     unlabeled_batch: int = 64

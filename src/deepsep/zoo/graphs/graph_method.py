@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from deepsep.classifiers.base import UnweightedClassifier
-from deepsep.classifiers.settings import integer, settings
+from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import connect, local_scale, neighbours

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import xlogy
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import distributions, one_hot
@@ -65,10 +65,10 @@ class InformationRegularization(GraphMethod):
     method_name = "information-regularization"
     _saved_values: ClassVar = {"objective_path_": list}
 
-    strength: float = number(0.1, above=0)
+    strength: float = real(0.1, above=0)
     class_mass: bool = True
     max_iter: int = integer(1000, 1)
-    tol: float = number(1e-6, at_least=0)
+    tol: float = real(1e-6, at_least=0)
     n_neighbors: int = 10
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:

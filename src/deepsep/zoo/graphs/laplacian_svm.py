@@ -10,7 +10,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import rbf_kernel
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.probability import platt_probabilities
 from deepsep.core.training_rows import TrainingRows
@@ -75,9 +75,9 @@ class LaplacianSVM(GraphMethod):
     method_name = "laplacian-svm"
     _saved_values: ClassVar = {"gamma_": float, "platt_": tuple}
 
-    C: float = number(10.0, above=0)
-    smoothness: float = number(100.0, at_least=0)
-    gamma: float | None = number(None, above=0, or_else=(None,))
+    C: float = real(10.0, above=0)
+    smoothness: float = real(100.0, at_least=0)
+    gamma: float | None = real(None, above=0, or_else=(None,))
     n_centers: int = integer(1000, 2)
     n_neighbors: int = 10
 

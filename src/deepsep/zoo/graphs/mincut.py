@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees, distributions, neighbours, one_hot
@@ -66,9 +66,9 @@ class GraphMinCut(GraphMethod):
     method_name = "graph-mincut"
     _saved_values: ClassVar = {"claimed_": float}
 
-    pull: float = number(1.0, at_least=0)
+    pull: float = real(1.0, at_least=0)
     n_cuts: int = integer(10, 1)
-    noise: float = number(1.0, at_least=0, at_most=1)
+    noise: float = real(1.0, at_least=0, at_most=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         W, labeled, unlabeled = self._graph(rows), rows.labeled, rows.unlabeled

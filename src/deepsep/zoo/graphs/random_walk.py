@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees, scaled
@@ -57,7 +57,7 @@ class MarkovRandomWalk(GraphMethod):
 
     t: int = integer(3, 0)
     max_iter: int = integer(50, 1)
-    tol: float = number(1e-4, at_least=0)
+    tol: float = real(1e-4, at_least=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         A = transitions(self._graph(rows))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import normalised
@@ -39,7 +39,7 @@ class SpectralKernel(GraphMethod):
     """
 
     n_components: int = integer(100, 1)
-    C: float = number(10.0, above=0)
+    C: float = real(10.0, above=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         S = normalised(self._graph(rows))

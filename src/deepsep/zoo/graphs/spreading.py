@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from deepsep.classifiers.settings import number, settings
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import conjugate_gradients, degrees, diffuse, distributions, normalised, one_hot, reached
@@ -38,7 +38,7 @@ class LabelSpreading(GraphMethod):
 
     method_name = "label-spreading"
 
-    alpha: float = number(0.8, at_least=0, below=1)
+    alpha: float = real(0.8, at_least=0, below=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         Z = diffuse(normalised(self._graph(rows)), one_hot(rows.codes, rows.n_classes), self.alpha, tol=RESIDUAL_TOL)

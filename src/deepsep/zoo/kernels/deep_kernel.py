@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 
 from deepsep import networks
-from deepsep.classifiers.settings import checked, integer, number, settings
+from deepsep.classifiers.declared_settings import checked, integer, real, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
@@ -75,7 +75,7 @@ class DeepKernel(NetworkMethod):
     method_name = "deep-kernel"
     _saved_values: ClassVar = dict.fromkeys(("length_", "variance_", "noise_", "slope_"), float)
 
-    alpha: float = number(1.0, at_least=0)
+    alpha: float = real(1.0, at_least=0)
     max_labeled: int = integer(1000, 2)
     folds: int = checked(3, lambda folds: is_integer(folds, 0) and folds != 1, "0, or an integer of at least 2")
     steps: int = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.arrays import Array
 from deepsep.zoo.graphs.graph import connect, diffuse, distributions, neighbours, normalised, one_hot
 from deepsep.zoo.propagation.propagation_rounds import PropagationMethod, Spread
@@ -44,8 +44,8 @@ class DeepLabelPropagation(PropagationMethod):
     method_name = "deep-label-propagation"
 
     n_neighbors: int = integer(50, 1)
-    alpha: float = number(0.99, at_least=0, below=1)
-    gamma: float = number(3.0, above=0)
+    alpha: float = real(0.99, at_least=0, below=1)
+    gamma: float = real(3.0, above=0)
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
         Z = propagate(V, one_hot(codes, n_classes), k=self.n_neighbors, alpha=self.alpha, gamma=self.gamma)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.arrays import Array
 from deepsep.zoo.graphs.graph import neighbours
 from deepsep.zoo.propagation.propagation_rounds import PropagationMethod, Spread
@@ -65,8 +65,8 @@ class LocalLabelPropagation(PropagationMethod):
 
     n_neighbors: int = integer(10, 1)
     density_neighbors: int = integer(25, 1)
-    temperature: float = number(0.07, at_least=0.01)  # far below, e^(1 / temperature) overflows
-    metric: float = number(1.0, at_least=0)
+    temperature: float = real(0.07, at_least=0.01)  # far below, e^(1 / temperature) overflows
+    metric: float = real(1.0, at_least=0)
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
         known = codes >= 0

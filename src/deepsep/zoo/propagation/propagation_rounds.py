@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
@@ -40,7 +40,7 @@ class PropagationMethod(NetworkMethod):
     """
 
     rounds: int = integer(10, 1)
-    warm_up: float = number(0.25, above=0, below=1)
+    warm_up: float = real(0.25, above=0, below=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.settings import settings
+from deepsep.classifiers.declared_settings import settings
 from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.continuation import continuation
 from deepsep.zoo.transductive.gradient_tsvm import GradientTSVM

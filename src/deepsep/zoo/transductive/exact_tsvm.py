@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.settings import integer, settings
+from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ParameterError

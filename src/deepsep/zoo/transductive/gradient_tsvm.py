@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.smooth_descent import smooth_descent
@@ -65,7 +65,7 @@ class GradientTSVM(LowDensitySVM):
     _ends: ClassVar = {"gradient": "a minimum of the smooth objective"}
     _gap: ClassVar[str] = "relative squared gradient"
 
-    sharpness: float = number(3.0, above=0)
+    sharpness: float = real(3.0, above=0)
     steps: int = integer(10, 0)
     balance: bool = True
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.classifiers.known_shares import KnownShares
-from deepsep.classifiers.settings import integer, number, settings
 from deepsep.classifiers.tsvm.low_density_svm import rbf_gamma
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.probability import prior_shift
@@ -94,10 +94,10 @@ class NullCategoryGP(ScaledMethod, KnownShares):
     method_name = "null-category-gp"
     _saved_values: ClassVar = {"gamma_": float}
 
-    width: float = number(1.0, at_least=0)
-    gamma: float | Literal["scale", "auto"] = number("scale", above=0, or_else=("scale", "auto"))
-    variance: float = number(4.0, above=0)
-    unlabeled_weight: float = number(0.1, at_least=0)
+    width: float = real(1.0, at_least=0)
+    gamma: float | Literal["scale", "auto"] = real("scale", above=0, or_else=("scale", "auto"))
+    variance: float = real(4.0, above=0)
+    unlabeled_weight: float = real(0.1, at_least=0)
     n_inducing: int = integer(200, 2)
     balance: Literal["predicted", "labels"] | None = "predicted"
     priors: Mapping[Any, float] | None = None

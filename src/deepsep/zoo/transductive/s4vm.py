@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.settings import integer, number, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.safe_labels import safe_labels
@@ -62,7 +62,7 @@ class S4VM(LowDensitySVM):
 
     n_starts: int = integer(50, 1)
     n_boundaries: int = integer(10, 1)
-    risk: float = number(3.0, at_least=0)
+    risk: float = real(3.0, at_least=0)
     balance: bool = True
 
     def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:

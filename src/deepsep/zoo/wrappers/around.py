@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from deepsep.classifiers.base import UnweightedClassifier
 from deepsep.classifiers.building import classifier_named
-from deepsep.classifiers.settings import settings
+from deepsep.classifiers.declared_settings import settings
 from deepsep.classifiers.supervised import fit_labeled, seeded
 from deepsep.core.arrays import Array
 from deepsep.core.checks import require

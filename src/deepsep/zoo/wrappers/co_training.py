@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.settings import checked, integer, settings
+from deepsep.classifiers.declared_settings import checked, integer, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from deepsep.classifiers.settings import integer, settings
+from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.files.foreign import dump_classifiers, load_classifiers

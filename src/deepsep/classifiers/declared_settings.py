@@ -2,7 +2,7 @@
 
     @settings
     class MyMethod(Classifier):
-        strength: float = number(1.0, above=0)
+        strength: float = real(1.0, above=0)
         kind: Literal["hard", "soft"] = "soft"
         rounds: int = integer(10, 1)
 
@@ -44,8 +44,8 @@ def settings(cls: type[Kind]) -> type[Kind]:
     """
     made = dataclass(kw_only=True, eq=False, repr=False)(cls)
     own = {each.name: _domain_of(str(each.type), each.metadata) for each in fields(made)}  # type: ignore[arg-type]
-    inherited = getattr(made, "_domains", {})
-    made._domains = inherited | {name: domain for name, domain in own.items() if domain}  # type: ignore[attr-defined]
+    inherited = getattr(made, "allowed_values", {})
+    made.allowed_values = inherited | {name: domain for name, domain in own.items() if domain}  # type: ignore[attr-defined]
     made.__doc__ = full_docstring(made, signature(made).parameters)
     return made
 
@@ -55,8 +55,8 @@ def check_settings(model: Any) -> None:
     for name, parameter in signature(type(model)).parameters.items():
         if isinstance(parameter.default, bool):
             require(model, name, isinstance(getattr(model, name), bool | np.bool), "True or False")
-        elif name in model._domains:
-            holds, wanted = model._domains[name]
+        elif name in model.allowed_values:
+            holds, wanted = model.allowed_values[name]
             require(model, name, holds(getattr(model, name)), wanted)
 
 
@@ -71,7 +71,7 @@ def integer(default: Any, least: int, *, or_none: bool = False) -> Any:
     return _declared(default, domain, (None,) if or_none else ())
 
 
-def number(
+def real(
     default: Any,
     *,
     at_least: float | None = None,
@@ -80,7 +80,7 @@ def number(
     below: float | None = None,
     or_else: tuple[Any, ...] = (),
 ) -> Any:
-    """Declare a setting that is a number between two limits, or one of a few other values."""
+    """Declare a setting that is a number between limits, or one of a few other values."""
 
     def holds(value: Any) -> bool:
         return is_number(value) and not (
