@@ -73,7 +73,7 @@ def next_(
         fitted = open_classifier(model, "next")
         label = label or label_of(fitted) or "label"
         _check_target(output, label)
-        known = _known_labels(model)
+        known = known_labels(model)
         id, reading = as_remembered(fitted, list(table), id, reading)
         rows = open_files(list(table), reading)
         names = rows.names
@@ -159,7 +159,7 @@ def _check_target(output: Path, label: str) -> None:
         raise DataError(f"{output} has {filled} labels that someone filled in. Name another output.")
 
 
-def _known_labels(model: Path) -> pd.DataFrame | None:
+def known_labels(model: Path) -> pd.DataFrame | None:
     """Return the labels that the model was fitted to, if its folder has them."""
     from deepsep.model.model_folder import LABELS_FILE
     from deepsep.table import read_table
