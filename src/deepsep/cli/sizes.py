@@ -67,7 +67,7 @@ def sizes(
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.writing import Writer
         from deepsep.table import read_table
-        from deepsep.table.opened import open_files
+        from deepsep.table.batches import open_files
 
         fitted = open_classifier(model, "sizes")
         counts = None if screened is None else _read_screened(screened)
