@@ -17,7 +17,7 @@ from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
 from deepsep.table.external import read_external
 from deepsep.table.locations import MEMORY_GROWTH, Named, Place, check_memory, find_column, readable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.text import check_unique, load_bytes, read_text
+from deepsep.table.text import load_bytes, read_text
 from deepsep.table.typed_cells import sheet_frame, text_frame, tidied
 
 
@@ -109,7 +109,6 @@ def read_table(
             frame = table.tables[0].cells.copy()
         else:
             frame = _read_arrow(table.place, table.tables, id, max_bytes)
-        check_unique(table, frame.columns.astype(str).tolist())
         if not len(frame):
             raise DataError(f"{table} has {frame.shape[1]} columns but no rows. Write the table again.")
         return tidied(frame, table.kind, label, id, types)
