@@ -45,7 +45,7 @@ def next_(
     """
     from deepsep.cli.opening import open_classifier
     from deepsep.cli.printed_commands import fit_command, fit_options
-    from deepsep.model.model_folder import LABELS_FILE, read_labels
+    from deepsep.model.model_folder import LABELS_FILE, read_labels_used
     from deepsep.model.reading_again import read_again
     from deepsep.report.label_gain import more_labels
     from deepsep.scoring.frame import label_of
@@ -55,7 +55,7 @@ def next_(
     fitted = open_classifier(model, "next")
     label = label or label_of(fitted) or "label"
     _check_target(output, label)
-    known = read_labels(model)
+    known = read_labels_used(model)
     frame, id, how = read_again(fitted, table, id=id, label=label, given=reading.given, note=out.note)
     known_ids = _known_ids(known, id, fitted, len(frame))
     chosen = rows_to_label(

@@ -49,7 +49,7 @@ def sizes(
 
     from deepsep.cli.opening import open_classifier
     from deepsep.cli.words import in_options
-    from deepsep.model.model_folder import read_labels
+    from deepsep.model.model_folder import read_labels_used
     from deepsep.model.reading_again import read_again
     from deepsep.model.sizes import sizes_in_table
     from deepsep.scoring.writing import Writer
@@ -57,7 +57,7 @@ def sizes(
     fitted = open_classifier(model, "sizes")
     counts = None if screened is None else _read_screened(screened)
     frame, id, _ = read_again(fitted, table, id=id, label=label, given=reading.given, note=out.note)
-    found = sizes_in_table(fitted, frame, read_labels(model), id=id, by=by, weight=weight, screened=counts)
+    found = sizes_in_table(fitted, frame, read_labels_used(model), id=id, by=by, weight=weight, screened=counts)
     condition = in_options(found.basis)
     if output is not None:
         with Writer(output, {"low": pa.float64(), "high": pa.float64()}) as writer:

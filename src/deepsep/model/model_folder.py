@@ -56,7 +56,7 @@ def write_folder(
     return list(files)
 
 
-def read_labels(folder: Path) -> pd.DataFrame | None:
+def read_labels_used(folder: Path) -> pd.DataFrame | None:
     """Return the identifiers, labels and origins of labels that a saved model was fitted to; None if they are gone."""
     if not (folder / LABELS_FILE).exists():
         return None

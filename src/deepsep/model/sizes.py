@@ -44,7 +44,7 @@ class Sizes:
 
     @property
     def condition(self) -> str:
-        """What the shares rest on, as a sentence."""
+        """The foundation of the shares, as a sentence."""
         return str(self.basis)
 
     def __repr__(self) -> str:
@@ -53,7 +53,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Basis:
-    """What is known about the shares of the classes from how the labels were drawn.
+    """Knowledge about the shares of the classes that follows from the way the labels were drawn.
 
     Attributes
     ----------
