@@ -55,14 +55,8 @@ def unseen_classes(counts: Array, known: Array | None = None) -> UnseenClasses:
     """Return the share of rows of classes without a label, from the numbers of random labels of the others.
 
     Good and Turing estimate it as the share of the labels that are the only one of their class: if one of n labels is
-    left out, this is the probability that its class has no other label.
-
-    Parameters
-    ----------
-    counts : array (c,)
-        Numbers of labels drawn at random.
-    known : array (c,) of bool, optional
-        Classes that are also known from other labels, and would not be missing without a random one.
+    left out, this is the probability that its class has no other label. ``known`` are classes that other labels show,
+    which would not be missing without a random one.
 
     Examples
     --------
@@ -75,11 +69,11 @@ def unseen_classes(counts: Array, known: Array | None = None) -> UnseenClasses:
 
 
 def expected_accuracy(
-    p: Array,
-    weight: Array,
+    p: Array,  # (n, c), of the rows whose accuracy is estimated
+    weight: Array,  # (n,)
     evidence: Evidence,
     *,
-    confidence_error: float = 0.0,
+    confidence_error: float = 0.0,  # the standard error of the mean confidence; see :func:`jackknife_error`
 ) -> ExpectedAccuracy:
     r"""Return the expected accuracy on some rows, from probabilities of these rows and of labelled rows held out.
 
@@ -93,15 +87,6 @@ def expected_accuracy(
     changes :math:`\delta`. If the probabilities were calibrated by the same rows, the mean confidence has an error of
     its own, which :math:`\hat\delta` mostly compensates. The number of correct rows among a few depends on chance,
     which adds to the variance, too.
-
-    Parameters
-    ----------
-    p, weight : array (n, c) and (n,)
-        Probabilities and weights of the rows whose accuracy is estimated.
-    evidence : Evidence
-        Predictions of the labelled rows.
-    confidence_error : float, default=0
-        The standard error of the mean confidence; see :func:`jackknife_error`.
 
     Examples
     --------
@@ -126,14 +111,7 @@ def expected_accuracy(
 
 
 def jackknife_error(values: Sequence[float], repeats: int = 1) -> float:
-    """Return the standard error of an estimate, from its values without each fold of the data.
-
-    Parameters
-    ----------
-    values : sequence of float
-        The estimate without each of the folds.
-    repeats : int, default=1
-        Number of times that the data were dealt into folds.
+    """Return the standard error of an estimate, from its values without each fold of data dealt ``repeats`` times.
 
     Examples
     --------
@@ -149,34 +127,17 @@ def jackknife_error(values: Sequence[float], repeats: int = 1) -> float:
 
 
 def corrected(
-    confidence: float,
-    sure: Array,
-    right: Array,
-    weight: Array,
+    confidence: float,  # the mean probability of the labels that the rows get
+    sure: Array,  # (m,), the probability of the label of each held-out row that would be accepted
+    right: Array,  # (m,), whether it is right
+    weight: Array,  # (m,)
     *,
-    repeats: int = 1,
+    repeats: int = 1,  # number of times that every labelled row occurs
     unseen: UnseenClasses | None = None,
-    n_rows: float = np.inf,
-    confidence_error: float = 0.0,
+    n_rows: float = np.inf,  # whose accuracy is estimated: among a few, the number of correct ones depends on chance
+    confidence_error: float = 0.0,  # the standard error of ``confidence``
 ) -> ExpectedAccuracy:
-    """Return the expected accuracy on rows of a given mean confidence, corrected by held-out rows.
-
-    Parameters
-    ----------
-    confidence : float
-        The mean probability of the labels that the rows get.
-    sure, right, weight : array (m,)
-        The probability of the label that each held-out row gets, whether it is right, and the row's weight. If only
-        some rows are accepted, these are the held-out rows that the same rule accepts.
-    repeats : int, default=1
-        Number of times that every labelled row occurs.
-    unseen : UnseenClasses, optional
-        Rows of classes without a label.
-    n_rows : float, optional
-        Number of rows whose accuracy is estimated: the number of correct rows among a few depends on chance.
-    confidence_error : float, default=0
-        The standard error of ``confidence``.
-    """
+    """Return the expected accuracy on rows of a given mean confidence, corrected by held-out rows."""
     unseen = unseen or UnseenClasses()
     share, away = weight / weight.sum(), right - sure
     mean, n = float(share @ away), effective(weight, len(weight)) / repeats

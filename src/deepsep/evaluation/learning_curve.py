@@ -62,18 +62,10 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Subsets:
-    """Correctness of held-out rows after fits to parts of the labels.
+    """Correctness of held-out rows after fits to parts of the labels."""
 
-    Attributes
-    ----------
-    labels : array (k,)
-        Labels in training, as a mean over the folds.
-    right : array (m, k) of bool
-        True for rows that are right, in the order of the folds.
-    """
-
-    labels: Array
-    right: Array
+    labels: Array  # (k,), labels in training, as a mean over the folds
+    right: Array  # (m, k), true for rows that are right, in the order of the folds
 
 
 @dataclass(frozen=True)
@@ -165,28 +157,14 @@ def _log_prior(exponent: float = 0.75, spread: float = 0.3, a: float = 1.0, b: f
 
 
 def fit_subsets(
-    estimator: Any,
+    estimator: Any,  # a cheap one: it is fitted to each share of the labels in each fold, to labelled rows alone
     rows: TrainingRows,
-    folds: Folds,
+    folds: Folds,  # the same as in the evaluation of the model
     *,
     n_jobs: int | None = None,
-    shares: Sequence[float] = (0.4, 0.6, 0.8, 1.0),
+    shares: Sequence[float] = (0.4, 0.6, 0.8, 1.0),  # shares of a fold's training labels
 ) -> Subsets:
-    """Fit a stand-in to parts of the training labels of each fold, and predict the rows of the fold.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A cheap one: it is fitted to each share of the labels in each fold, to labelled rows alone.
-    rows : TrainingRows
-        All rows.
-    folds : Folds
-        The same as in the evaluation of the model.
-    n_jobs : int, optional
-        Number of fits at the same time.
-    shares : sequence of float
-        Shares of a fold's training labels.
-    """
+    """Fit a stand-in to parts of the training labels of each fold, and predict the rows of the fold."""
     labels, weight = rows.labels, rows.weight if rows.weighted else None
     labeled = replace(folds, rows=np.intersect1d(folds.rows, np.flatnonzero(labels.labeled)))
     fewest = len(labeled.rows) - max(map(len, folds.tests))
@@ -207,30 +185,14 @@ def _predict(fitted: Any, X: Any) -> Array:
 
 def learning_curve(
     subsets: Subsets,
-    weight: Array,
+    weight: Array,  # (m,), of the held-out rows; gives the classes their shares in the population
     n_labels: int,
-    today: ExpectedAccuracy,
+    today: ExpectedAccuracy,  # the accuracy of the model with all of them
     *,
-    repeats: int = 1,
-    subset_error: float = 0.05,
+    repeats: int = 1,  # number of times that every labelled row occurs
+    subset_error: float = 0.05,  # standard deviation of an accuracy due to the choice of the labels in a subset
 ) -> LearningCurve:
-    """Return the learning curve of a model from that of a stand-in.
-
-    Parameters
-    ----------
-    subsets : Subsets
-        From :func:`fit_subsets`.
-    weight : array (m,)
-        Weights of the held-out rows, which give the classes their shares in the population.
-    n_labels : int
-        Number of all labels.
-    today : ExpectedAccuracy
-        The accuracy of the model with all of them.
-    repeats : int, default=1
-        Number of times that every labelled row occurs.
-    subset_error : float, default=0.05
-        Standard deviation of an accuracy due to the choice of the labels in a subset.
-    """
+    """Return the learning curve of a model from that of a stand-in."""
     share = weight / weight.sum()
     wrong = 1.0 - subsets.right
     error = share @ wrong

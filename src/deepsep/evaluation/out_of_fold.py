@@ -33,52 +33,27 @@ MODEL_NAME = "model"  # of the only estimator of :func:`out_of_fold`
 
 @dataclass(frozen=True)
 class Candidate:
-    """An estimator and the training rows that it is fitted to.
+    """An estimator and the training rows that it is fitted to."""
 
-    Attributes
-    ----------
-    estimator : estimator
-        Copied for every fold. A ``random_state`` of None becomes the seed of the folds.
-    labeled_only : bool
-        Whether it is fitted to the labelled rows alone.
-    label_share : float
-        The share of the training labels that it gets; it sees other labelled rows as unlabelled.
-    class_shares : array (c,), optional
-        Shares of the classes to which the labelled rows are weighted.
-    most_unlabeled : int, optional
-        Maximum number of unlabelled rows that it gets, drawn at random, for an estimator that would not read more.
-    """
-
-    estimator: Any
-    labeled_only: bool = False
-    label_share: float = 1.0
-    class_shares: Array | None = None
+    estimator: Any  # copied for every fold. A ``random_state`` of None becomes the seed of the folds.
+    labeled_only: bool = False  # whether it is fitted to the labelled rows alone
+    label_share: float = 1.0  # the share of the training labels that it gets; it sees other labelled rows as unlabelled
+    class_shares: Array | None = None  # (c,), shares of the classes to which the labelled rows are weighted
+    # maximum number of unlabelled rows that it gets, drawn at random, for an estimator that would not read more
     most_unlabeled: int | None = None
 
 
 @dataclass(frozen=True)
 class Fold:
-    """The rows of one fold, encoded.
+    """The rows of one fold, encoded."""
 
-    Attributes
-    ----------
-    number : int
-        Number of the fold, from 0.
-    encoder : transformer or None
-        Fitted to the training rows.
-    X, codes, weight
-        The training rows, their codes (-1 for unlabelled ones), and their weights or None.
-    test_rows, X_test, test_codes
-        The rows held out as they were given, encoded, and their codes.
-    """
-
-    number: int
-    encoder: Any
-    X: Any
-    codes: Array
+    number: int  # from 0
+    encoder: Any  # fitted to the training rows
+    X: Any  # the training rows
+    codes: Array  # -1 for unlabelled rows
     weight: Array | None
-    test_rows: Any
-    X_test: Any
+    test_rows: Any  # the rows held out, as they were given
+    X_test: Any  # the same, encoded
     test_codes: Array
 
 

@@ -43,94 +43,42 @@ CURVE_SHARES = (0.25, 0.5)  # of a fold's training labels, in the learning curve
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Predictions for the labelled rows, each by a model that was fitted without its label.
+    """Predictions for the labelled rows, each by a model that was fitted without its label."""
 
-    Attributes
-    ----------
-    rows : array (m,)
-        Numbers of the labelled rows, in the order of the folds.
-    codes : array (m,)
-        Their classes.
-    weight : array (m,) or None
-        Their weights; None if all are equal. With ``priors``, they give the classes those shares.
-    p : dict of str to array (m, c)
-        Probabilities by method: "model", "majority", "start", and the baselines, or members, by name.
-    networks, averages : array (rounds + 1, m, c) or None
-        Probabilities by each round's network, and by the moving average up to it; round 0 is the start.
-    curve : list of dict
-        Points of the learning curve: ``labels`` in training, and which rows were ``right``, by method.
-    permuted : Permuted or None
-        The effect of shuffling each column.
-    embedded : Embedded
-        Rows for the map, by the model of the first fold.
-    n_folds : int
-        Number of folds.
-    n_training : int
-        Labels in the training part of a fold.
-    weighted : bool
-        Whether rows differ in weight because weights were given.
-    population : {"labels", "given", "estimated"}
-        Source of the class shares to which the rows are weighted: the labels, ``priors``, or the committee's estimate.
-    notes : tuple of str
-        Limits of the evaluation, as sentences for the user.
-    """
-
-    rows: Array
-    codes: Array
+    rows: Array  # (m,), numbers of the labelled rows, in the order of the folds
+    codes: Array  # (m,), their classes
+    # (m,), their weights; None if all are equal. With ``priors``, they give the classes those shares.
     weight: Array | None
+    # (m, c), probabilities by method: "model", "majority", "start", and the baselines, or members, by name
     p: dict[str, Array]
-    networks: Array | None
-    averages: Array | None
+    networks: Array | None  # (rounds + 1, m, c), probabilities by each round's network; round 0 is the start
+    averages: Array | None  # the same by the moving averages up to them
+    # points of the learning curve: ``labels`` in training, and which rows were ``right``, by method
     curve: list[dict[str, Any]]
-    permuted: Permuted | None
-    embedded: Embedded
+    permuted: Permuted | None  # the effect of shuffling each column
+    embedded: Embedded  # rows for the map, by the model of the first fold
     n_folds: int
-    n_training: int
-    weighted: bool
-    population: str
-    notes: tuple[str, ...] = ()
+    n_training: int  # labels in the training part of a fold
+    weighted: bool  # whether rows differ in weight because weights were given
+    population: str  # source of the shares to which rows are weighted: "labels", "given" or "estimated"
+    notes: tuple[str, ...] = ()  # limits of the evaluation, as sentences for the user
 
 
 def evaluate_model(
-    model: Any,
+    model: Any,  # it is cloned
     table: Any,
     labels: Labels,
     *,
-    origins: LabelOrigins | None = None,
-    folds: int = FOLDS,
+    origins: LabelOrigins | None = None,  # only fair labels are held out; by default they are guessed
+    folds: int = FOLDS,  # fewer where no class has as many labels
     seed: int = 0,
-    sample_weight: Array | None = None,
-    baselines: bool = True,
-    repeats: int = 5,
+    sample_weight: Array | None = None,  # (n,), in training and in scores
+    baselines: bool = True,  # and the learning curve
+    repeats: int = 5,  # how often each column is shuffled for the permutation importance; 0 leaves it out
     n_jobs: int | None = None,
-    on_step: OnStep | None = None,
+    on_step: OnStep | None = None,  # called with (done, total, what comes next)
 ) -> Evaluation | str:
     """Cross-validate the model and some baselines on the labelled rows.
-
-    Parameters
-    ----------
-    model : fitted or unfitted estimator or pipeline
-        It is cloned.
-    table : frame or matrix
-        All rows.
-    labels : Labels
-        Of all rows.
-    origins : LabelOrigins, optional
-        How they were drawn: only labels that are fair are held out. By default it is guessed.
-    folds : int, default=5
-        Number of folds; fewer where no class has as many labels.
-    seed : int, default=0
-        Seed of everything random.
-    sample_weight : array (n,), optional
-        Of the rows, in training and when they are held out.
-    baselines : bool, default=True
-        Whether to evaluate baselines and the learning curve, too.
-    repeats : int, default=5
-        How often each column is shuffled for the permutation importance; 0 leaves it out.
-    n_jobs : int, optional
-        Number of folds to fit in parallel.
-    on_step : callable, optional
-        Called with (done, total, what comes next).
 
     Returns
     -------

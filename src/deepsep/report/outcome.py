@@ -36,28 +36,15 @@ def judge(accuracy: dict[str, Any] | None) -> str:
 
 def by_share(
     held_out: Evidence,
-    unlabeled: Array,
+    unlabeled: Array,  # (u, c), probabilities of the unlabelled rows, or none: the shares are then of held-out rows
     *,
+    # whether the probabilities are a committee's. The accuracy is then the mean confidence in the unlabelled rows,
+    # corrected by the held-out ones; otherwise the share of the held-out rows that are right.
     calibrated: bool,
-    whole: ExpectedAccuracy | None = None,
-    least_rows: int = 5,
+    whole: ExpectedAccuracy | None = None,  # the accuracy to expect of all rows, if it is known
+    least_rows: int = 5,  # number of held-out rows below which the curve ends
 ) -> list[dict[str, Any]]:
-    """Return the accuracy on the surest 100 %, 90 % ... 20 % of the rows: the risk-coverage curve.
-
-    Parameters
-    ----------
-    held_out : Evidence
-        Of held-out rows.
-    unlabeled : array (u, c)
-        Probabilities of the unlabelled rows; the shares are theirs, or those of the held-out rows if there are none.
-    calibrated : bool
-        Whether the probabilities are a committee's. The accuracy is then the mean confidence in the unlabelled rows,
-        corrected by the held-out ones; otherwise the share of the held-out rows that are right.
-    whole : ExpectedAccuracy, optional
-        The accuracy to expect of all rows, if it is known.
-    least_rows : int, default=5
-        Number of held-out rows below which the curve ends.
-    """
+    """Return the accuracy on the surest 100 %, 90 % ... 20 % of the rows: the risk-coverage curve."""
     p, codes, weight, repeats, unseen = held_out
     confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
     rows = unlabeled.max(axis=1) if len(unlabeled) else confidence
@@ -94,13 +81,7 @@ def by_share(
 
 
 def surest_part(points: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the largest part of the surest rows with at most half the error rate of all rows; None if there is none.
-
-    Parameters
-    ----------
-    points : list of dict
-        From :func:`by_share`.
-    """
+    """Return the largest part of :func:`by_share` with at most half the error rate of all rows; None without one."""
     if not points or points[0]["accuracy"] == 1:
         return None
     most = (1 - points[0]["accuracy"]) / 2
@@ -119,18 +100,12 @@ def surest_sentence(part: dict[str, Any], n_unlabeled: int) -> str:
     return f"{sentence}; they are {part['unlabelled']:,} of the {n_unlabeled:,} unlabelled rows."
 
 
-def condition(origins: LabelOrigins, population: str, shares: dict[str, float] | None) -> str | None:
-    """Return the assumption behind the stated accuracy, in words; None if there is none.
-
-    Parameters
-    ----------
-    origins : LabelOrigins
-        How the labels were drawn.
-    population : {"labels", "given", "estimated"}
-        The class shares that the accuracy refers to.
-    shares : dict of str to float, optional
-        The estimated ones.
-    """
+def condition(
+    origins: LabelOrigins,
+    population: str,  # the class shares that the accuracy refers to: "labels", "given" or "estimated"
+    shares: dict[str, float] | None,  # the estimated ones
+) -> str | None:
+    """Return the assumption behind the stated accuracy, in words; None if there is none."""
     if population == "given":
         return None if origins.given else "if the labels of each class are a random part of it"
     if origins.basis == "random":
@@ -146,29 +121,13 @@ def condition(origins: LabelOrigins, population: str, shares: dict[str, float] |
 
 def what_helps(
     verdict: str,
-    counts: Array,
-    interval: list[float],
+    counts: Array,  # (c,), labels of each class
+    interval: list[float],  # of the accuracy
     priors_given: bool,
     by_quotas: bool,
-    more_labels: str | None = None,
+    more_labels: str | None = None,  # a sentence on the gain from them
 ) -> list[str]:
-    """Return sentences on what would help most.
-
-    Parameters
-    ----------
-    verdict : str
-        From :func:`judge`.
-    counts : array (c,)
-        Labels of each class.
-    interval : list
-        Of the accuracy.
-    priors_given : bool
-        Whether the shares of the classes in the population are known.
-    by_quotas : bool
-        Whether the labels fill quotas.
-    more_labels : str, optional
-        A sentence on the gain from more labels.
-    """
+    """Return sentences on what would help most."""
     n, sentences = int(counts.sum()), []
     if not priors_given and by_quotas:
         sentences.append(

@@ -15,17 +15,7 @@ MAX_PROFILE_ROWS = 50_000
 
 
 def profiles(table: Any, codes: Array, classes: list[str]) -> list[dict[str, Any]]:
-    """Return for each class the features in which it differs most from all rows, in standard deviations.
-
-    Parameters
-    ----------
-    table : frame or matrix (n, columns)
-        The rows.
-    codes : array (n,)
-        The class of each row.
-    classes : list of str
-        Names of the classes.
-    """
+    """Return for each class the features in which it differs most from all rows, in standard deviations."""
     features = features_of(table)
     values = np.stack([feature.values for feature in features]) if features else np.empty((0, len(codes)))
     known = ~np.isnan(values)

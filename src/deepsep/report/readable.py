@@ -19,24 +19,12 @@ SECONDS_PER_DAY = 86_400.0
 
 @dataclass(frozen=True)
 class Feature:
-    """One property of the rows.
+    """One property of the rows."""
 
-    Attributes
-    ----------
-    column : str
-        The column of the user's table.
-    level : str or None
-        The category, for a yes-or-no feature; None for a number or a date.
-    kind : {"number", "date", "level"}
-        The type of the values.
-    values : array (n,) of float
-        Numbers, NaN where missing; days since 1970 for dates; 1 or 0 for categories.
-    """
-
-    column: str
-    level: str | None
+    column: str  # the column of the user's table
+    level: str | None  # the category, for a yes-or-no feature; None for a number or a date
     kind: Literal["number", "date", "level"]
-    values: Array
+    values: Array  # (n,), numbers, NaN where missing; days since 1970 for dates; 1 or 0 for categories
 
     @property
     def name(self) -> str:

@@ -30,19 +30,6 @@ class _Bounds:
 def imitate(table: Any, codes: Array, classes: list[str], depth: int, seed: int) -> dict[str, Any]:
     """Fit a shallow tree to the predictions of a model; return its rules and how often it agrees with the model.
 
-    Parameters
-    ----------
-    table : frame or matrix (n, columns)
-        The rows.
-    codes : array (n,)
-        The predicted classes.
-    classes : list of str
-        Names of the classes.
-    depth : int
-        Depth of the tree.
-    seed : int
-        Seed of the rows that are held out.
-
     Returns
     -------
     dict

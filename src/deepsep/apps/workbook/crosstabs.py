@@ -18,53 +18,25 @@ OTHER_CODE, GAP_CODE = -1, -2  # of a value without a line of its own, and of no
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a profile.
-
-    Attributes
-    ----------
-    column : str
-    what : str
-        A level of the column, or the name of a statistic.
-    unit : {"share", "number", "date", "deviations"}
-        Of the values; dates are seconds since 1970.
-    total : float
-        Of all rows.
-    values : array (segments,)
-        Of the rows of each segment; NaN where there are none.
-    index : array (segments,)
-        100 times the value over the total; NaN where that has no meaning.
-    """
+    """One line of a profile."""
 
     column: str
-    what: str
-    unit: Unit
-    total: float
-    values: Array
-    index: Array
+    what: str  # a level of the column, or the name of a statistic
+    unit: Unit  # of the values; dates are seconds since 1970
+    total: float  # of all rows
+    values: Array  # (segments,), of the rows of each segment; NaN where there are none
+    index: Array  # (segments,), 100 times the value over the total; NaN where that has no meaning
 
 
 @dataclass(frozen=True)
 class ProfiledColumn:
-    """A column in a form that can be counted.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"number", "date", "category", "text"}
-        "text" if hardly any texts are the same; numbers are then their lengths.
-    numbers : array (n,) or None
-        Values, NaN where missing; dates as seconds since 1970.
-    levels : list of str
-        The values that have a line.
-    codes : array (n,)
-        The level of each row, -1 for another value and -2 for a gap.
-    """
+    """A column in a form that can be counted."""
 
     name: str
-    kind: Kind
-    numbers: Array | None
-    levels: list[str]
-    codes: Array
+    kind: Kind  # "text" if hardly any texts are the same; numbers are then their lengths
+    numbers: Array | None  # (n,), values, NaN where missing; dates as seconds since 1970
+    levels: list[str]  # the values that have a line
+    codes: Array  # (n,), the level of each row, -1 for another value and -2 for a gap
 
     def part(self, rows: Array) -> ProfiledColumn:
         """Return the column of some rows."""
@@ -101,17 +73,7 @@ def profiled_column(name: str, column: pd.Series[Any], n_levels: int = 20) -> Pr
 
 
 def profile_lines(column: ProfiledColumn, segment: Array, n_segments: int, weight: Array) -> list[Line]:
-    """Return the lines of one column.
-
-    Parameters
-    ----------
-    column : ProfiledColumn
-    segment : array (n,) of int
-        The segment of each row.
-    n_segments : int
-    weight : array (n,)
-        How much each row counts.
-    """
+    """Return the lines of one column."""
     size = np.bincount(segment, weight, n_segments)
     levels = [*column.levels, *(["(other)"] if column.kind == "category" else []), "(missing)"]
     codes = [*range(len(column.levels)), *([OTHER_CODE] if column.kind == "category" else []), GAP_CODE]
