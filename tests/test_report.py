@@ -575,7 +575,7 @@ def test_comparison_of_other_settings_and_weights_says_so(
 def test_profiles_say_what_was_put_in(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, _ = data
     codes = (table["age"].fillna(45) > 55).to_numpy(int)
-    described = profiles(table, codes, ["rest", "old"])
+    described = profiles(features_of(None, table), codes, ["rest", "old"])
     first = described[1]["features"][0]
     assert first["feature"] == "age"
     own = table["age"][codes == 1]
@@ -597,7 +597,7 @@ def test_columns_of_all_kinds_are_readable() -> None:
             "empty": [None] * 4,
         }
     )
-    named = {feature.name: feature for feature in features_of(frame)}
+    named = {feature.name: feature for feature in features_of(None, frame)}
     assert named["flag = yes"].values.tolist() == [1, 0, 1, 0]
     assert named["switch = 1"].values.tolist() == [0, 1, 1, 0]
     assert named["when"].text(named["when"].values[2]) == "2020-01-03"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.evaluation.evidence import Evidence, UnseenClasses
-from deepsep.evaluation.intervals import NORMAL_QUANTILE, effective
+from deepsep.evaluation.intervals import Estimate, effective
 
 Array = NDArray[Any]
 
@@ -18,7 +18,7 @@ GAP_SHRINKAGE = 0.75  # the part of the difference between held-out accuracy and
 FOLD_DEPENDENCE = 1.15  # standard error of held-out rows, which share a model, over that of independent rows
 
 
-class ExpectedAccuracy(NamedTuple):
+class ExpectedAccuracy(Estimate):
     """The expected share of the unlabelled rows that are predicted correctly.
 
     Attributes
@@ -31,24 +31,11 @@ class ExpectedAccuracy(NamedTuple):
         Ends of an interval of 90 %.
     """
 
-    value: float
-    error: float
-
-    @property
-    def low(self) -> float:
-        """The lower end of an interval of 90 %."""
-        return self.interval[0]
-
-    @property
-    def high(self) -> float:
-        """The upper end of an interval of 90 %."""
-        return self.interval[1]
-
     @property
     def interval(self) -> list[float]:
-        """Both ends."""
-        half = NORMAL_QUANTILE * self.error
-        return [max(0.0, self.value - half), min(1.0, self.value + half)]
+        """Both ends of an interval of 90 %."""
+        low, high = super().interval
+        return [max(0.0, low), min(1.0, high)]
 
 
 def unseen_classes(counts: Array, known: Array | None = None) -> UnseenClasses:

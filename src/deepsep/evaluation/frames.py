@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from deepsep.core.model_parts import first_step
 from deepsep.errors import DataError
 
 Array = NDArray[Any]
@@ -18,13 +17,6 @@ Array = NDArray[Any]
 def take(table: Any, rows: Array) -> Any:
     """Return some rows of a table."""
     return _safe_indexing(table, rows)
-
-
-def used_columns(model: Any, table: Any) -> Any:
-    """Return the table without the columns that a pipeline of ``for_table`` leaves out."""
-    first = first_step(model)
-    schema = getattr(first, "schema_", None)
-    return table if schema is None else table[list(schema)]
 
 
 def column_names(table: Any) -> list[str]:
@@ -80,16 +72,3 @@ def check_id_name(id_name: Any, columns: Iterable[str]) -> None:
     """Raise if the identifier has the same name as a column of the result."""
     if id_name in columns:
         raise DataError(f"the id column is named {id_name!r}, like a column of the result. Rename it.")
-
-
-def to_pandas(table: Any) -> Any:
-    """Return the table as a pandas frame with text as column names and rows numbered from 0."""
-    import pandas as pd
-
-    if isinstance(table, pd.DataFrame):
-        frame = table.reset_index(drop=True)
-    elif hasattr(table, "with_columns"):  # polars; its own conversion would need pyarrow
-        frame = pd.DataFrame({name: table[name].to_list() for name in table.columns})
-    else:
-        frame = pd.DataFrame(np.asarray(table))
-    return frame.set_axis(column_names(table), axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError
 from deepsep.evaluation.expected_accuracy import FOLD_DEPENDENCE, ExpectedAccuracy
 from deepsep.evaluation.folds import Folds
-from deepsep.evaluation.intervals import NORMAL_QUANTILE
-from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.intervals import Estimate
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 
 Array = NDArray[Any]
 
@@ -27,7 +27,7 @@ _C = np.exp(np.linspace(np.log(0.02), np.log(3.0), 241))
 _F = (np.arange(100) + 0.5) / 100
 
 
-class Gain(NamedTuple):
+class Gain(Estimate):
     """Expected gain in accuracy from more labels.
 
     Attributes
@@ -39,25 +39,6 @@ class Gain(NamedTuple):
     low, high : float
         Ends of an interval of 90 %.
     """
-
-    value: float
-    error: float
-
-    @property
-    def low(self) -> float:
-        """The lower end of an interval of 90 %."""
-        return self.interval[0]
-
-    @property
-    def high(self) -> float:
-        """The upper end of an interval of 90 %."""
-        return self.interval[1]
-
-    @property
-    def interval(self) -> list[float]:
-        """Both ends."""
-        half = NORMAL_QUANTILE * self.error
-        return [self.value - half, self.value + half]
 
 
 @dataclass(frozen=True)
@@ -170,8 +151,7 @@ def fit_subsets(
     fewest = len(labeled.rows) - max(map(len, folds.tests))
     shares = [share for share in shares if round(share * fewest) >= len(labels.classes)]
     candidates = {str(share): Candidate(estimator, labeled_only=True, label_share=share) for share in shares}
-    given = rows.X, labels, labeled
-    fits = fit_folds(candidates, *given, weight=weight, ask=_predict, checked=True, n_jobs=n_jobs)
+    fits = FoldFits(candidates, rows.X, labels, labeled, weight, ask=_predict, checked=True).fit(n_jobs)
     right = [fits.p[name] == fits.classes[fits.codes] for name in candidates]
     return Subsets(
         np.array([np.mean(np.round(share * fits.n_training)) for share in shares]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -16,10 +16,11 @@ from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels
 from deepsep.core.model_parts import split_model
 from deepsep.errors import LabelError
+from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.frames import column_names, take
-from deepsep.evaluation.importance import Permuted, join, permute
-from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, OutOfFold, fit_folds
+from deepsep.evaluation.importance import Permuted, join
+from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, FoldFits, OutOfFold
 from deepsep.evaluation.population import (
     Population,
     RawProbabilities,
@@ -28,9 +29,15 @@ from deepsep.evaluation.population import (
     held_out_weights,
     tempered,
 )
-from deepsep.report.committee_held_out import FOREST_TREES, guess, is_fitted_to, predictions, shuffle_columns
+from deepsep.report.committee_held_out import (
+    FOREST_TREES,
+    guess,
+    is_fitted_to,
+    predictions,
+    shuffle_columns,
+    shuffle_in_fold,
+)
 from deepsep.report.map import Embedded, embed, embed_members
-from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
@@ -41,20 +48,18 @@ START_KEY = "start"  # the method without its unlabelled rows
 CURVE_SHARES = (0.25, 0.5)  # of a fold's training labels, in the learning curve; its last point has them all
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """Predictions for the labelled rows, each by a model that was fitted without its label."""
 
     rows: Array  # (m,), numbers of the labelled rows, in the order of the folds
     codes: Array  # (m,), their classes
-    # (m,), their weights; None if all are equal. With ``priors``, they give the classes those shares.
-    weight: Array | None
-    # (m, c), probabilities by method: "model", "majority", "start", and the baselines, or members, by name
-    p: dict[str, Array]
-    networks: Array | None  # (rounds + 1, m, c), probabilities by each round's network; round 0 is the start
-    averages: Array | None  # the same by the moving averages up to them
+    weight: Array | None  # (m,); None if all are equal. With ``priors``, they give the classes those shares.
+    p: dict[str, Array]  # (m, c), probabilities by "model", "majority", "start", and the name of a baseline or member
+    networks: Array | None = None  # (rounds + 1, m, c), by each round's network; round 0 is the start
+    averages: Array | None = None  # the same by the moving averages up to them
     # points of the learning curve: ``labels`` in training, and which rows were ``right``, by method
-    curve: list[dict[str, Any]]
+    curve: list[dict[str, Any]] = field(default_factory=list)
     permuted: Permuted | None  # the effect of shuffling each column
     embedded: Embedded  # rows for the map, by the model of the first fold
     n_folds: int
@@ -62,6 +67,12 @@ class Evaluation:
     weighted: bool  # whether rows differ in weight because weights were given
     population: str  # source of the shares to which rows are weighted: "labels", "given" or "estimated"
     notes: tuple[str, ...] = ()  # limits of the evaluation, as sentences for the user
+
+    @property
+    def evidence(self) -> Evidence:
+        """The predictions of the model."""
+        weight = np.ones(len(self.codes)) if self.weight is None else self.weight
+        return Evidence(self.p[MODEL_NAME], self.codes, weight, 1)
 
 
 def evaluate_model(
@@ -112,17 +123,10 @@ def evaluate_model(
         if on_step is not None:
             on_step(done, n_folds, f"cross-validation, fold {min(done + 1, n_folds)} of {n_folds}")
 
-    fits = fit_folds(
-        _candidates(estimator, labels, dealt, shares) if baselines else {MODEL_NAME: Candidate(_quiet(estimator))},
-        table,
-        labels,
-        dealt,
-        weight=sample_weight,
-        encoder=encoder,
-        after_fit=partial(_look_inside, column_names(table), dealt, shares, repeats, seed),
-        n_jobs=n_jobs,
-        on_fold=on_fold,
-    )
+    alone = {MODEL_NAME: Candidate(_quiet(estimator))}
+    candidates = _candidates(estimator, labels, dealt, shares) if baselines else alone
+    look = partial(_look_inside, column_names(table), dealt, shares, repeats, seed)
+    fits = FoldFits(candidates, table, labels, dealt, sample_weight, encoder, after_fit=look).fit(n_jobs, on_fold)
     if baselines:
         fits.p["majority"] = guess(labels, dealt, sample_weight, origins.fair, shares)
     return _evaluation(fits, estimator, shares, baselines)
@@ -136,12 +140,7 @@ def _of_committee(
     held_out = committee.out_of_fold_
     if held_out is None:
         return "Accuracy cannot be estimated: the fit was interrupted before a fold was complete. Fit again."
-    permuted = None
-    if repeats:
-        shuffled = shuffle_columns(
-            model, table, labels, repeats=repeats, seed=seed, sample_weight=weight, n_jobs=n_jobs
-        )
-        permuted = None if isinstance(shuffled, str) else shuffled
+    permuted = shuffle_columns(model, table, labels, repeats, seed, weight, n_jobs) if repeats else None
     at = committee.label_origins_.fair[held_out.by_repeat(held_out.rows)[0]]
     rows, codes = (held_out.by_repeat(each)[0][at] for each in (held_out.rows, held_out.codes))
     own = None if held_out.weight is None else held_out.by_repeat(held_out.weight)[0][at]
@@ -151,10 +150,7 @@ def _of_committee(
         codes=codes,
         weight=given,
         p={name: p[at] for name, p in predictions(committee, labels, held_out, weight).items()},
-        networks=None,
-        averages=None,
-        curve=[],
-        permuted=permuted,
+        permuted=permuted if isinstance(permuted, Permuted) else None,
         embedded=embed_members(committee, np.flatnonzero(labels.codes < 0), seed),
         n_folds=held_out.folds.n_splits,
         n_training=round(float(held_out.n_training.mean())),
@@ -207,7 +203,9 @@ def _look_inside(
     rounds = None
     if hasattr(fitted, "round_proba"):
         rounds = by_round(fitted, fold.X_test, None if shares is None else _population(shares, fold))
-    permuted = _permuted(columns, repeats, seed, name, fitted, fold) if repeats else None
+    permuted = None
+    if repeats:
+        permuted = shuffle_in_fold(fitted, fold.encoder, fold.test_rows, columns, fold, repeats, seed)
     if fold.number > 0:
         return rounds, permuted, None
     test = dealt.tests[0]
@@ -217,15 +215,6 @@ def _look_inside(
 def _population(shares: Array, fold: Fold) -> Population:
     at = np.flatnonzero(fold.codes < 0)
     return Population(shares, take(fold.X, at), np.ones(len(at)) if fold.weight is None else fold.weight[at])
-
-
-def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: Any, fold: Fold) -> Permuted:
-    rng = np.random.default_rng([seed, fold.number])
-    groups = None if fold.encoder is None else source_columns(fold.encoder, columns)
-    if fold.encoder is None or groups is not None:
-        return permute(fitted.predict_proba, fold.X_test, fold.test_codes, repeats, rng, groups)
-    ask = lambda rows: fitted.predict_proba(fold.encoder.transform(rows))  # noqa: E731
-    return permute(ask, fold.test_rows, fold.test_codes, repeats, rng)
 
 
 def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:

@@ -11,7 +11,8 @@ from deepsep.core.label_origins import LabelOrigins
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, corrected
 from deepsep.evaluation.intervals import share_right
-from deepsep.report.wording import join_words, percent, span
+from deepsep.evaluation.learning_curve import MORE_LABELS, Gain, LearningCurve
+from deepsep.report.wording import join_words, percent, points, span
 
 Array = NDArray[Any]
 
@@ -27,11 +28,17 @@ def judge(accuracy: dict[str, Any] | None) -> str:
     """
     if accuracy is None or not accuracy["holds_for_unlabelled"]:
         return NOT_SHOWN
-    methods = {line["key"]: line for line in accuracy["methods"]}
-    if not methods["majority"]["against_model"]["interval"][0] > 0:
+    if not beats_guessing(accuracy):
         return NOT_SHOWN
+    methods = {line["key"]: line for line in accuracy["methods"]}
     own, guessing = (methods[key]["accuracy"]["value"] for key in ("model", "majority"))
     return "usable" if own - guessing >= (1 - guessing) / 3 else "weak"
+
+
+def beats_guessing(accuracy: dict[str, Any]) -> bool:
+    """Return whether the model is better than the most frequent class, by more than chance."""
+    majority = next(line for line in accuracy["methods"] if line["key"] == "majority")
+    return bool(majority["against_model"]["interval"][0] > 0)
 
 
 def by_share(
@@ -40,7 +47,7 @@ def by_share(
     *,
     # whether the probabilities are a committee's. The accuracy is then the mean confidence in the unlabelled rows,
     # corrected by the held-out ones; otherwise the share of the held-out rows that are right.
-    calibrated: bool,
+    calibrated: bool = True,
     whole: ExpectedAccuracy | None = None,  # the accuracy to expect of all rows, if it is known
     least_rows: int = 5,  # number of held-out rows below which the curve ends
 ) -> list[dict[str, Any]]:
@@ -148,3 +155,46 @@ def what_helps(
             f"With {n} labels, columns that tell more about the classes would probably help more than more labels."
         )
     return sentences
+
+
+def more_labels(curve: LearningCurve | None) -> dict[str, Any] | None:
+    """Return the gain to expect from 50 more labels, and the points of its figure; None without a learning curve."""
+    if curve is None:
+        return None
+    gain = curve.gain(MORE_LABELS)
+    ahead = [curve.n_labels + step * MORE_LABELS // 2 for step in (1, 2, 3, 4)]  # half of the 50 labels each
+    return {
+        "labels": MORE_LABELS,
+        "gain": gain.value,
+        "interval": gain.interval,
+        "sentence": gain_sentence(gain),
+        "today": {"labels": curve.n_labels, "accuracy": curve.today.value},
+        "ahead": [_ahead(curve, n) for n in ahead],
+        "forest": [
+            {"labels": float(n), "accuracy": float(1 - error)}
+            for n, error in zip(curve.labels, curve.error, strict=True)
+        ],
+    }
+
+
+def _ahead(curve: LearningCurve, n: int) -> dict[str, Any]:
+    gain = curve.gain(n - curve.n_labels)
+    interval = [min(max(curve.today.value + end, 0.0), 1.0) for end in gain.interval]
+    return {"labels": n, "accuracy": curve.today.value + gain.value, "interval": interval}
+
+
+def gain_sentence(gain: Gain) -> str:
+    """Return a sentence on the gain to expect from 50 more labels, in points.
+
+    Examples
+    --------
+    >>> gain_sentence(Gain(0.021, 0.01))
+    '50 more labels, drawn like these, should bring about +2.1 points (+0.5 to +3.7).'
+    >>> gain_sentence(Gain(0.003, 0.01))
+    '50 more labels, drawn like these, would hardly help: between −1.3 and +1.9 points.'
+    """
+    low, high = map(points, gain.interval)
+    if gain.value < 0.005:
+        return f"{MORE_LABELS} more labels, drawn like these, would hardly help: between {low} and {high} points."
+    gained = f"about {points(gain.value)} points ({low} to {high})"
+    return f"{MORE_LABELS} more labels, drawn like these, should bring {gained}."

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.report.readable import features_of
+from deepsep.report.readable import Feature
 
 Array = NDArray[Any]
 
 MAX_PROFILE_ROWS = 50_000
 
 
-def profiles(table: Any, codes: Array, classes: list[str]) -> list[dict[str, Any]]:
+def profiles(features: list[Feature], codes: Array, classes: list[str]) -> list[dict[str, Any]]:
     """Return for each class the features in which it differs most from all rows, in standard deviations."""
-    features = features_of(table)
     values = np.stack([feature.values for feature in features]) if features else np.empty((0, len(codes)))
     known = ~np.isnan(values)
     filled = np.where(known, values, 0.0)
@@ -39,7 +38,7 @@ def profiles(table: Any, codes: Array, classes: list[str]) -> list[dict[str, Any
 
 
 def _largest_differences(
-    features: list[Any],
+    features: list[Feature],
     inside: Array,
     everyone: Array,
     size: Array,

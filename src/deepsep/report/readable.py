@@ -1,4 +1,4 @@
-"""Columns as readable features: numbers, dates, and one yes-or-no feature per category."""
+"""The columns that a model uses, and as readable features: numbers, dates, and a yes-or-no feature per category."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from deepsep.evaluation.frames import to_pandas
+from deepsep.core.model_parts import first_step
 from deepsep.report.wording import number, percent
+from deepsep.table.column_types import ColumnType
+from deepsep.table.columns import UsefulColumns, as_frame, convert, for_encoders, type_of
 
 Array = NDArray[Any]
 
@@ -42,49 +45,40 @@ class Feature:
         return number(value)
 
 
-def features_of(table: Any) -> list[Feature]:
-    """Return the features of a table."""
-    frame = to_pandas(table)
-    return [feature for name in frame.columns for feature in _of_column(name, frame[name])]
+def typed_columns(model: Any, table: Any) -> tuple[pd.DataFrame, dict[str, ColumnType], dict[str, str]]:
+    """Return the columns that a model uses, converted to their types; the types; and why other columns are left out."""
+    first = first_step(model)
+    if isinstance(first, UsefulColumns):
+        return first.transform(table), first.schema_, first.left_out_
+    frame = as_frame(table)
+    kinds = {name: kind for name in frame.columns if (kind := type_of(frame[name])) is not None}
+    return pd.DataFrame({n: for_encoders(convert(frame[n], kind), kind) for n, kind in kinds.items()}), kinds, {}
 
 
-def _of_column(name: str, column: Any, max_levels: int = 30) -> list[Feature]:
-    from pandas.api import types
+def features_of(model: Any, table: Any) -> list[Feature]:
+    """Return the features of the columns that a model uses."""
+    columns, kinds, _ = typed_columns(model, table)
+    return [feature for name, kind in kinds.items() for feature in _of_column(name, columns[name], kind)]
 
+
+def _of_column(name: str, column: pd.Series[Any], kind: ColumnType, max_levels: int = 30) -> list[Feature]:
     missing = column.isna().to_numpy()
-    if types.is_bool_dtype(column.dtype):
-        return [
-            Feature(name, "yes", "level", column.fillna(False).to_numpy(float)),
-            *_if_missing(name, missing),
-        ]
-    if types.is_datetime64_any_dtype(column.dtype):
-        values = np.where(missing, np.nan, _days(column))
-        return [Feature(name, None, "date", values), *_if_missing(name, missing)]
-    if types.is_numeric_dtype(column.dtype):
-        values = column.to_numpy(dtype=float, na_value=np.nan)
+    if kind == "boolean":
+        own = [Feature(name, "yes", "level", (column == "true").to_numpy(float))]
+    elif kind == "date":
+        seconds = column.to_numpy("datetime64[s]").astype(np.int64)
+        own = [Feature(name, None, "date", np.where(missing, np.nan, seconds / SECONDS_PER_DAY))]
+    elif kind == "number":
         largest = float(np.finfo(np.float32).max)  # trees compute in single precision
-        values = np.clip(np.where(np.isfinite(values), values, np.nan), -largest, largest)
-        if np.isin(values[~missing], (0, 1)).all() and not missing.all():
-            return [Feature(name, "1", "level", np.nan_to_num(values)), *_if_missing(name, missing)]
-        return [Feature(name, None, "number", values), *_if_missing(name, missing)]
-    text = column.astype(str).to_numpy(object)
-    text[missing] = None
-    levels, counts = np.unique(text[~missing].astype(str), return_counts=True)
-    often = np.argsort(-counts, kind="stable")[:max_levels]
-    chosen = levels[often][counts[often] >= LEAST_SHARE * len(text)]
-    return [
-        *(Feature(name, str(level), "level", (text == level).astype(float)) for level in chosen),
-        *_if_missing(name, missing),
-    ]
-
-
-def _if_missing(name: str, missing: Array) -> list[Feature]:
-    if not LEAST_SHARE <= missing.mean() < 1:
-        return []
-    return [Feature(name, "missing", "level", missing.astype(float))]
-
-
-def _days(column: Any) -> Array:
-    if getattr(column.dtype, "tz", None) is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    return np.asarray(column.to_numpy("datetime64[s]").astype(np.int64) / SECONDS_PER_DAY)
+        values = np.clip(column.to_numpy(float), -largest, largest)
+        binary = np.isin(values[~missing], (0, 1)).all() and not missing.all()
+        own = [Feature(name, "1", "level", np.nan_to_num(values)) if binary else Feature(name, None, "number", values)]
+    else:
+        text = column.to_numpy(object)
+        levels, counts = np.unique(text[~missing].astype(str), return_counts=True)
+        often = np.argsort(-counts, kind="stable")[:max_levels]
+        chosen = levels[often][counts[often] >= LEAST_SHARE * len(text)]
+        own = [Feature(name, str(level), "level", (text == level).astype(float)) for level in chosen]
+    if LEAST_SHARE <= missing.mean() < 1:
+        own.append(Feature(name, "missing", "level", missing.astype(float)))
+    return own
