@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from deepsep.errors import DataError
+from deepsep.files.folder import replace_file
 from deepsep.report import explanation, figures
 from deepsep.report.provenance import made
 from deepsep.report.summary import summarize
@@ -155,12 +155,8 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
 
 def _compared(comparison: dict[str, Any]) -> Any:
     """Draw the accuracy of the methods of a comparison, with the best one highlighted."""
-    keys = ["model", *(entry["name"] for entry in comparison["methods"][1:])]
-    lines = [
-        {"key": key, "name": entry["name"], "accuracy": entry["accuracy"]}
-        for key, entry in zip(keys, comparison["methods"], strict=True)
-    ]
-    return figures.draw_intervals(lines)
+    best, *others = comparison["methods"]
+    return figures.draw_intervals([{**best, "key": "model"}, *({**entry, "key": entry["name"]} for entry in others)])
 
 
 def _by_share(points: list[dict[str, Any]]) -> Any:
@@ -265,20 +261,10 @@ def write_report(model: Any, table: Any, labels: Any, path: str | os.PathLike[st
     if one_file and target.is_dir():
         raise DataError(f"{target} is a folder; the report would be a file of that name. Choose another name.")
     summary = summarize(model, table, labels, **settings)
-    folder = target.parent if one_file else target
-    folder.mkdir(parents=True, exist_ok=True)
     if one_file:
-        _replace(target, render(summary))
+        replace_file(target, render(summary).encode())
     else:
-        _replace(target / "report.json", json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
-        _replace(target / "report.html", render(summary, data_file="report.json"))
+        data = json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        replace_file(target / "report.json", data.encode())
+        replace_file(target / "report.html", render(summary, data_file="report.json").encode())
     return summary
-
-
-def _replace(target: Path, text: str) -> None:
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)

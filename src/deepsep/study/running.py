@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import io
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.cluster.connection import address_of
-from deepsep.core.worker_processes import end_with, without_interrupts
-from deepsep.errors import DataError, DeepSepError, missing_package
+from deepsep.errors import DataError, DeepSepError
+from deepsep.evaluation.out_of_fold import in_parallel
+from deepsep.files.folder import replace_file
 from deepsep.study.cells import Cell, is_done, run_cell
 from deepsep.study.splits import LABELED_SIZES, RowPlan, plan
 from deepsep.study.study_models import DEFAULT_METHODS, changed_defaults, parameters
@@ -138,14 +137,7 @@ def _configuration(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": method, "settings": dict(settings), "parameters": parameters(method, settings)}
 
 
-def run(
-    experiment: Experiment,
-    *,
-    jobs: int = 1,
-    engine: Literal["local", "ray"] = "local",
-    address: str | None = None,
-    on_cell: Callable[[], object] | None = None,
-) -> None:
+def run(experiment: Experiment, *, jobs: int = 1, on_cell: Callable[[], object] | None = None) -> None:
     """Fit every cell that is not finished.
 
     Parameters
@@ -153,9 +145,7 @@ def run(
     experiment : Experiment
         The result of :func:`prepare`.
     jobs : int
-        Number of processes on this machine.
-    engine, address
-        "ray" fits the cells on a Ray cluster, which must be able to reach the results folder under the same path.
+        Number of processes.
     on_cell : callable, optional
         Called after each cell, for example to advance a progress bar.
 
@@ -165,19 +155,14 @@ def run(
         If cells failed; all others are finished all the same.
     """
     _remove_stale(experiment.cells_folder)
-    pending = experiment.pending
-    fit = _on_ray(address) if engine == "ray" else _on_this_machine(jobs)
-    failures = []
-    for failure in fit((cell, experiment.table, experiment.cells_folder) for cell in pending):
-        if failure is not None:
-            failures.append(failure)
+    pending, failures = experiment.pending, []
+    tasks = ((attempt, (cell, experiment.table, experiment.cells_folder)) for cell in pending)
+    for _, failure in in_parallel(tasks, jobs):
+        failures += [] if failure is None else [failure]
         if on_cell is not None:
             on_cell()
     if failures:
         raise DeepSepError(f"{len(failures)} of {len(pending)} cells failed. The first: {failures[0]}")
-
-
-Task = tuple[Cell, Path, Path]
 
 
 def attempt(cell: Cell, table: Path, folder: Path) -> str | None:
@@ -193,59 +178,14 @@ def attempt(cell: Cell, table: Path, folder: Path) -> str | None:
     return None
 
 
-def _attempt_here(cell: Cell, table: Path, folder: Path, parent: int) -> str | None:
-    end_with(parent)
-    return attempt(cell, table, folder)
-
-
-def _on_this_machine(jobs: int) -> Callable[[Iterable[Task]], Iterator[str | None]]:
-    from joblib import Parallel, delayed, parallel_config
-
-    def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
-        # One thread per worker, so that results do not depend on the number of workers.
-        with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-            with without_interrupts():
-                results = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
-                    delayed(_attempt_here)(*task, os.getpid()) for task in tasks
-                )
-            yield from results
-
-    return fit
-
-
-def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | None]]:
-    try:
-        ray: Any = import_module("ray")
-    except ModuleNotFoundError as error:
-        raise missing_package('the engine "ray"', "ray") from error
-
-    def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
-        started_here = not ray.is_initialized()
-        if started_here:
-            one_thread = {"env_vars": {"OMP_NUM_THREADS": "1"}}
-            ray.init(address=address_of(address), runtime_env=one_thread, log_to_driver=False)
-        try:
-            remote = ray.remote(num_cpus=1)(attempt)
-            waiting = [remote.remote(*task) for task in tasks]
-            while waiting:
-                ready, waiting = ray.wait(waiting)
-                yield from ray.get(ready)
-        finally:
-            if started_here:
-                ray.shutdown()
-
-    return fit
-
-
 def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, str]:
     """Write the table unless it is there, and return its path and the hash of its content."""
     digest = table_digest(frame)
     path = folder / "tables" / f"{name}-{digest[:12]}.parquet"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        frame.to_parquet(part, index=False)
-        part.replace(path)
+        content = io.BytesIO()
+        frame.to_parquet(content, index=False)
+        replace_file(path, content.getvalue())
     return path.resolve(), digest
 
 

@@ -9,6 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from deepsep.report.profiles import divide
+from deepsep.table.column_types import ColumnType
+
 Array = NDArray[Any]
 Kind = Literal["number", "date", "category", "text"]
 Unit = Literal["share", "number", "date", "deviations"]
@@ -43,26 +46,24 @@ class ProfiledColumn:
         return replace(self, numbers=None if self.numbers is None else self.numbers[rows], codes=self.codes[rows])
 
 
-def profiled_column(name: str, column: pd.Series[Any], n_levels: int = 20) -> ProfiledColumn:
-    """Return a column of numbers, dates or text in a form that can be counted.
+def profiled_column(name: str, column: pd.Series[Any], kind: ColumnType, n_levels: int = 20) -> ProfiledColumn:
+    """Return a column, converted to its type, in a form that can be counted.
 
     Numbers have levels if there are at most 12 different ones. A column is free text if its most frequent levels make
     up less than 20 % of it.
     """
-    api, missing = pd.api.types, column.isna().to_numpy(bool)
+    missing = column.isna().to_numpy(bool)
     given = np.where(missing, GAP_CODE, OTHER_CODE)
-    if api.is_datetime64_any_dtype(column):
+    if kind == "date":
         seconds = column.to_numpy("datetime64[us]").astype(np.int64) / 1e6
         return ProfiledColumn(name, "date", np.where(missing, np.nan, seconds), [], given)
-    if api.is_numeric_dtype(column) and not api.is_bool_dtype(column):
-        numbers = column.to_numpy(np.float64, na_value=np.nan)
+    if kind == "number":
+        numbers = column.to_numpy(np.float64)
         distinct = np.unique(numbers[~missing])
         if len(distinct) > 12:
             return ProfiledColumn(name, "number", numbers, [], given)
-        levels = [f"{value:.10g}" for value in distinct]
-        return ProfiledColumn(
-            name, "number", numbers, levels, np.where(missing, GAP_CODE, np.searchsorted(distinct, numbers))
-        )
+        levels, codes = [f"{value:.10g}" for value in distinct], np.searchsorted(distinct, numbers)
+        return ProfiledColumn(name, "number", numbers, levels, np.where(missing, GAP_CODE, codes))
     text = column.astype(object).map(str, na_action="ignore")
     counts = text.value_counts().sort_index(kind="stable").sort_values(ascending=False, kind="stable")
     if len(counts) > 10 * n_levels and counts.iloc[:n_levels].sum() < 0.2 * counts.sum():
@@ -82,7 +83,7 @@ def profile_lines(column: ProfiledColumn, segment: Array, n_segments: int, weigh
         at = column.codes == code
         counts = np.bincount(segment[at], weight[at], n_segments)
         if code >= 0 or at.any():
-            lines.append(_line(column.name, name, "share", counts.sum() / size.sum(), _divide(counts, size)))
+            lines.append(_line(column.name, name, "share", counts.sum() / size.sum(), divide(counts, size)))
     return lines if column.numbers is None else lines + _number_lines(column, segment, n_segments, weight)
 
 
@@ -97,9 +98,9 @@ def _number_lines(column: ProfiledColumn, segment: Array, n_segments: int, weigh
     if column.kind == "date":
         return [Line(column.name, "median", "date", _median(x, w), medians, np.full(n_segments, np.nan))]
     mean = float(w @ x / w.sum())
-    means = _divide(np.bincount(k, w * x, n_segments), np.bincount(k, w, n_segments))
+    means = divide(np.bincount(k, w * x, n_segments), np.bincount(k, w, n_segments))
     spread = float(np.sqrt(w @ (x - mean) ** 2 / w.sum()))
-    away = _divide(means - mean, np.full(n_segments, spread))
+    away = divide(means - mean, np.full(n_segments, spread))
     above = x.min() >= 0
     return [
         _line(column.name, f"{what}mean", "number", mean, means, above),
@@ -123,7 +124,3 @@ def _median(x: Array, w: Array) -> float:
     low = np.searchsorted(below, half * (1 - 1e-12))
     high = np.searchsorted(below, half * (1 + 1e-12), side="right")
     return float((x[low] + x[min(high, len(x) - 1)]) / 2)
-
-
-def _divide(a: Array, b: Array) -> Array:
-    return np.asarray(np.divide(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))
