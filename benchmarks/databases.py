@@ -37,8 +37,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import postgres
 
 from deepsep import Committee, for_table, load, save
-from deepsep.scoring import score_file, score_query
-from deepsep.table import Query
+from deepsep.apps.sql import Query, score_query
+from deepsep.scoring import score_file
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = [f"x{i}" for i in range(20)]
@@ -46,16 +46,14 @@ PEOPLE = "select * from people"
 MEMORY = r"""
 import re, sys
 from deepsep import load
-from deepsep.scoring import score_query
-from deepsep.table import Query
+from deepsep.apps.sql import Query, score_query
 query = f"select * from people where id < {sys.argv[3]}"
 score_query(load(sys.argv[1]), Query(sys.argv[2], query), "memory", id="id", fast=True, replace=True)
 print(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1])
 """
 KILLED = """
 import sys
-from deepsep.scoring import score_query
-from deepsep.table import Query
+from deepsep.apps.sql import Query, score_query
 score_query(sys.argv[1], Query(sys.argv[2], "select * from people"), "scores", id="id", fast=True,
             batch_rows=int(sys.argv[3]), progress=lambda rows, share: print(rows, flush=True))
 """

@@ -20,12 +20,12 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM, Committee, for_table
-from deepsep.databases.addresses import Address
-from deepsep.databases.open_database import open_reader, open_writer
+from deepsep.apps.sql import Query, query_scores, score_query, score_to_table
+from deepsep.apps.sql.database import Address, open_reader, open_writer
+from deepsep.apps.sql.scores_table import ScoresTable
 from deepsep.errors import DatabaseError, DataError, DriftWarning, LabelWarning, ParameterError
-from deepsep.scoring import query_scores, remember_training, score_file, score_query, score_to_table, training_profile
-from deepsep.scoring.scores_tables import ScoresTable
-from deepsep.table import Query, read_table
+from deepsep.scoring import remember_training, score_file, training_profile
+from deepsep.table import read_table
 
 try:
     import postgres  # needs the users of POSIX
@@ -268,11 +268,11 @@ def test_a_fit_whose_predictions_are_cut_off_names_the_command_that_writes_the_r
 ) -> None:
     write, written = ScoresTable.write, []
 
-    def cut(self, rows) -> None:
+    def cut(self, rows, types) -> None:
         if len(written) == batches:
             raise DatabaseError("the connection was cut.")
         written.append(len(rows))
-        write(self, rows)
+        write(self, rows, types)
 
     monkeypatch.setattr(query_scores, "BATCH_ROWS", 400)
     monkeypatch.setattr(ScoresTable, "write", cut)
@@ -436,8 +436,7 @@ def test_ctrl_c_says_what_was_written(base: Base, model) -> None:
 
 CHILD = """
 import sys
-from deepsep.scoring import score_query
-from deepsep.table import Query
+from deepsep.apps.sql import Query, score_query
 score_query(sys.argv[1], Query(sys.argv[2], "select * from people"), "scores", id="customer", batch_rows=50,
             progress=lambda rows, share: print(rows, flush=True))
 print("done", flush=True)
@@ -489,8 +488,8 @@ def test_ten_killed_runs_lose_nothing_and_write_nothing_twice(base: Base, model,
 KILLED = """
 import os, signal, sys
 import deepsep.scoring.local as local
+from deepsep.apps.sql import Query
 from deepsep.scoring import score_file
-from deepsep.table import Query
 local.PIECE_SECONDS = -1.0
 score_file(sys.argv[1], Query(sys.argv[2], "select * from people"), sys.argv[3], id="customer", batch_rows=500,
            progress=lambda rows, share: rows >= 1_500 and os.kill(os.getpid(), signal.SIGKILL))
@@ -898,7 +897,7 @@ sys.stdin.read()
 @pytest.mark.infra
 @pytest.mark.parametrize("base", ["sqlite"], indirect=True)
 def test_a_file_that_another_program_writes_to(base: Base, model, expected, monkeypatch) -> None:
-    monkeypatch.setattr("deepsep.databases.sqlite.LOCK_SECONDS", 0)
+    monkeypatch.setattr("deepsep.apps.sql.sqlite.LOCK_SECONDS", 0)
     command = [sys.executable, "-c", HOLD, base.address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "locked\n"
@@ -1042,7 +1041,7 @@ def test_a_file_goes_on_where_it_stopped(base: Base, model, table, expected, tmp
 
 
 def test_a_query_begins_and_a_file_goes_on(base: Base, model, table, expected, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("deepsep.scoring.scores_tables.KEYS_PER_QUERY", 700)
+    monkeypatch.setattr("deepsep.apps.sql.scores_table.KEYS_PER_QUERY", 700)
     score_query(model, base.query(f"{PEOPLE} where customer < 3000"), "scores", id="customer")
     done = score_to_table(model, write(table, tmp_path / "people.csv"), "scores", database=base.address, id="customer")
     assert done["already"] + done["rows"] == ROWS
@@ -1142,7 +1141,7 @@ def test_a_file_never_replaces_another_table_or_that_of_another_model(base, mode
 
 FILE_CHILD = """
 import sys
-from deepsep.scoring import score_to_table
+from deepsep.apps.sql import score_to_table
 score_to_table(sys.argv[1], sys.argv[3], "scores", database=sys.argv[2], id="customer", batch_rows=50,
                progress=lambda rows, share: print(rows, flush=True))
 print("done", flush=True)
@@ -1215,3 +1214,11 @@ def test_duckdb_prints_no_progress_and_leaves_memory_to_others(base: Base) -> No
         settings = ", ".join(f"current_setting('{name}')" for name in names)
         ((bar, memory),) = connection.fetch(f"select {settings}")
     assert (bar, memory) == (False, "953.6 MiB")
+
+
+def test_text_of_sqlite_that_is_not_utf8(tmp_path: Path) -> None:
+    pytest.importorskip("adbc_driver_sqlite")
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("create table people as select 1 as id, cast(x'ff62' as text) as town")
+    with pytest.raises(DataError, match=r"rows 1 and .* is not UTF-8. Leave its column out"):
+        read_table(Query(str(tmp_path / "t.db"), "select * from people"), id="id")

@@ -13,7 +13,7 @@ import pytest
 
 from deepsep import TSVM, for_table, save
 from deepsep.core.worker_processes import without_interrupts
-from deepsep.files.leftovers import hidden_name, remove_leftovers
+from deepsep.files.atomic import hidden_name, remove_leftovers
 from deepsep.scoring import score_file
 
 PATIENCE = 60  # seconds
@@ -25,7 +25,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals and proc
 
 def left_by_another_process(target: Path, what: str) -> Path:
     """Return a file that a process which has ended was writing."""
-    code = "import sys, pathlib; from deepsep.files.leftovers import hidden_name; "
+    code = "import sys, pathlib; from deepsep.files.atomic import hidden_name; "
     code += "place = hidden_name(pathlib.Path(sys.argv[1]), sys.argv[2]); place.write_text('x'); print(place)"
     done = subprocess.run([sys.executable, "-c", code, str(target), what], capture_output=True, text=True, check=True)
     return Path(done.stdout.strip())

@@ -15,19 +15,7 @@ SRC = Path(__file__).parents[1] / "src"
 RANKS = (
     *("errors", "_lazy", "_version"),
     *("core", "solvers", "networks", "drift", "files", "evaluation", "classifiers", "zoo", "survey", "models"),
-    *(
-        "cluster",
-        "databases",
-        "table",
-        "scoring",
-        "report",
-        "model",
-        "datasets",
-        "study",
-        "apps",
-        "demo_example",
-        "cli",
-    ),
+    *("table", "scoring", "report", "model", "datasets", "study", "apps", "demo_example", "cli"),
     "__main__",
 )
 # Packages that others do without: the catalogue names the methods of the zoo, and only commands import apps.

@@ -13,10 +13,11 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM
+from deepsep.apps.sql import Query
 from deepsep.classifiers.committee import fits as committee_fits
 from deepsep.errors import DataError
 from deepsep.scoring import score_frame
-from deepsep.table import Query, read_table, sampling
+from deepsep.table import read_table, sampling
 from deepsep.table.encoder import TableEncoder
 from deepsep.table.sampling import choose_rows, open_tables, other_rows, read_rows
 from deepsep.table.source import NUMBER_COLUMN

@@ -2,20 +2,24 @@
 
 import inspect
 import runpy
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from deepsep import for_table, method
+from deepsep import fit, for_table, method
+from deepsep.apps.sql import Query, score_query, score_to_table
 from deepsep.errors import DataError, DeepSepWarning, ParameterError
-from deepsep.scoring import Decision, Resources, score_file, score_frame, score_query, score_to_table
-from deepsep.table import Query, read_sample, read_table
+from deepsep.scoring import Decision, Resources, score_file, score_frame
+from deepsep.table import read_sample, read_table
 from deepsep.table.batches import TableFile
+from deepsep.table.external import ExternalRows, with_shares
 from deepsep.table.opened import open_files, open_table
 from deepsep.table.reading_settings import Reading
-from deepsep.table.sampling import has_more_rows, other_rows
+from deepsep.table.sampling import has_more_rows, open_tables, other_rows
 from deepsep.table.source import NUMBER_COLUMN, SomeRows
 
 ROOT = Path(__file__).parents[1]
@@ -165,3 +169,57 @@ def test_a_database_is_scored_on_this_machine(function, tmp_path: Path) -> None:
 def test_no_public_function_has_more_than_twelve_parameters() -> None:
     for function in (score_file, score_query, score_to_table, score_frame, read_table, read_sample):
         assert len(inspect.signature(function).parameters) <= 12 + 1  # **fields
+
+
+class Elsewhere(ExternalRows):
+    """Rows of another program."""
+
+    place = "elsewhere"
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+
+    def __str__(self) -> str:
+        return self.place
+
+    @contextmanager
+    def open(self, id=None, *, unique=False):
+        yield OpenElsewhere(self.frame if id is None else self.frame.sort_values(id))
+
+
+class OpenElsewhere:
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.rows = pa.Table.from_pandas(frame, preserve_index=False)
+        self.names, self.n_rows, self.rows_at_most = self.rows.column_names, len(frame), len(frame)
+
+    def pieces(self, rows, columns):
+        yield from (self.rows.select(columns).slice(start, rows) for start in range(0, self.n_rows, rows))
+
+    def tables(self, rows, columns, types, id=None, dictionaries=()):
+        return with_shares(self.pieces(rows, columns), self.n_rows)
+
+    def id_type(self, name):
+        return self.rows.schema.field(name).type
+
+
+def test_rows_of_another_program_stand_where_a_file_does(table: pd.DataFrame, tmp_path: Path) -> None:
+    frame = table.drop(columns="zip").assign(segment=["old" if age > 3 else "young" for age in table["age"]])
+    frame["segment"] = frame["segment"].where(np.arange(50) % 3 == 0)
+    place, elsewhere = write(frame.sort_values("user"), tmp_path / "t.parquet"), Elsewhere(frame.sample(frac=1))
+    pd.testing.assert_frame_equal(read_table(elsewhere, id="user"), read_table(place, id="user"))
+    how = {"label": "segment", "id": "user", "unlabeled": 5, "seed": 1}
+    pd.testing.assert_frame_equal(read_sample(elsewhere, **how), read_sample(place, **how))
+    model = fit(elsewhere, label="segment", id="user", method="logistic-regression")
+    for name, source in (("a", elsewhere), ("b", place)):
+        model.score_file(source, tmp_path / f"{name}.parquet", id="user")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "a.parquet"), pd.read_parquet(tmp_path / "b.parquet"))
+
+
+def test_other_rows_than_before_are_an_error(table: pd.DataFrame) -> None:
+    source = Elsewhere(table)
+    with open_tables(source, "user") as (first,):
+        list(first.pieces(20, ["age"]))
+    for changed in (table[1:], table.assign(user=table["user"] + "x")):
+        source.frame = changed
+        with open_tables(source, "user", first.keys) as (again,), pytest.raises(DataError, match="gave other rows"):
+            list(again.pieces(20, ["age"]))

@@ -611,11 +611,11 @@ def test_features_have_the_types_of_the_models_schema() -> None:
     rng = np.random.default_rng(0)
     days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 60), "D")
     words = {"income": rng.normal(50, 9, 60).round(2).astype(str), "since": days.strftime("%Y-%m-%d"), "id": range(60)}
-    table = pd.DataFrame({**words, "active": ["True", "False"] * 30})
+    table = pd.DataFrame({**words, "active": pd.Series([True, False, None] * 20, dtype=object)})
     with pytest.warns(DeepSepWarning, match="'id'"):
         model = for_table(method("logistic-regression")).fit(table, [1, 0] * 30)
     kinds = {feature.name: feature.kind for feature in features_of(model, table)}
-    assert kinds == {"income": "number", "since": "date", "active = yes": "level"}
+    assert kinds == {"income": "number", "since": "date", "active = yes": "level", "active = missing": "level"}
 
 
 # -- the page ----------------------------------------------------------------------------------------------------

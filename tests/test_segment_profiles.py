@@ -8,7 +8,6 @@ from scipy import stats
 from deepsep.apps.workbook.crosstabs import profile_lines, profiled_column
 from deepsep.apps.workbook.segment_tests import difference
 from deepsep.evaluation.holm import holm
-from deepsep.table.columns import type_of
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +30,9 @@ def rows():
     return table, segment
 
 
-def profiled(name, column):
-    return profiled_column(name, column, type_of(column))
-
-
 def lines_of(table, name, segment, weight=None, n=3):
     weight = np.ones(len(table)) if weight is None else weight
-    return {line.what: line for line in profile_lines(profiled(name, table[name]), segment, n, weight)}
+    return {line.what: line for line in profile_lines(profiled_column(name, table[name]), segment, n, weight)}
 
 
 @pytest.mark.parametrize("name", ["plan", "likes"])
@@ -109,7 +104,7 @@ def test_a_segment_without_rows_has_no_values(rows):
 
 def test_chi_squared_is_scipys(rows):
     table, segment = rows
-    found = difference(profiled("plan", table["plan"]), segment, np.ones(600))
+    found = difference(profiled_column("plan", table["plan"]), segment, np.ones(600))
     counts = pd.crosstab(table["plan"].fillna("(missing)"), segment)
     twin = stats.chi2_contingency(counts, correction=False)
     np.testing.assert_allclose([found.statistic, found.df, found.p], [twin.statistic, twin.dof, twin.pvalue])
@@ -122,7 +117,7 @@ def test_rare_levels_are_tested_together():
     segment = rng.integers(0, 2, 60)
     rare = column.map(column.value_counts()) < 5
     twin = stats.chi2_contingency(pd.crosstab(column.mask(rare, "rare"), segment), correction=False)
-    assert difference(profiled("x", column), segment, np.ones(60)).p == pytest.approx(twin.pvalue)
+    assert difference(profiled_column("x", column), segment, np.ones(60)).p == pytest.approx(twin.pvalue)
 
 
 @pytest.mark.parametrize("name", ["likes", "income", "joined"])
@@ -131,14 +126,14 @@ def test_ranks_are_scipys(rows, name):
     given = table[name].notna()
     groups = [table.loc[given & (segment == k), name].astype("int64" if name == "joined" else float) for k in range(3)]
     twin = stats.kruskal(*groups)
-    found = difference(profiled(name, table[name]), segment, np.ones(600))
+    found = difference(profiled_column(name, table[name]), segment, np.ones(600))
     np.testing.assert_allclose([found.statistic, found.df, found.p], [twin.statistic, 2, twin.pvalue])
 
 
 def test_weights_shrink_a_test_to_the_effective_number_of_rows(rows):
     table, segment = rows
     for name in ("plan", "income"):
-        column = profiled(name, table[name])
+        column = profiled_column(name, table[name])
         plain, scaled = (difference(column, segment, np.full(600, size)) for size in (1.0, 7.5))
         np.testing.assert_allclose(scaled.p, plain.p)
         weight = np.random.default_rng(0).uniform(0.1, 10, 600)
@@ -150,8 +145,8 @@ def test_weights_shrink_a_test_to_the_effective_number_of_rows(rows):
 
 def test_nothing_to_compare():
     for values in (["a"] * 20, [1.0] * 20):
-        assert np.isnan(difference(profiled("x", pd.Series(values)), np.arange(20) % 2, np.ones(20)).p)
-    assert np.isnan(difference(profiled("x", pd.Series([1.0, 2.0])), np.zeros(2, int), np.ones(2)).p)
+        assert np.isnan(difference(profiled_column("x", pd.Series(values)), np.arange(20) % 2, np.ones(20)).p)
+    assert np.isnan(difference(profiled_column("x", pd.Series([1.0, 2.0])), np.zeros(2, int), np.ones(2)).p)
 
 
 def test_holm_by_hand():

@@ -17,10 +17,11 @@ from sklearn.base import clone
 
 import deepsep
 from deepsep import TableModel
+from deepsep.apps.sql import Query
 from deepsep.errors import DataError, DeepSepWarning, ParameterError
 from deepsep.model.fitting import build
 from deepsep.model.training_table import TableOrigin
-from deepsep.table import Query, Reading
+from deepsep.table import Reading
 
 FAST: dict[str, Any] = {"method": "tsvm", "report": False}
 

@@ -35,7 +35,8 @@ def demo(
     minutes, needs no network, and keeps the files so that you can repeat every step by hand.
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.files.folder import install, read_folder
+        from deepsep.files.atomic import install
+        from deepsep.files.manifest import read_folder
 
         began = time.perf_counter()
         target = _check_folder(output)

@@ -29,8 +29,8 @@ from deepsep.cli.options import (
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
+    from deepsep.apps.sql import Query
     from deepsep.scoring.settings import Decision
-    from deepsep.table.queries import Query
 
 
 def _method_names(start: str) -> list[str]:
@@ -120,7 +120,7 @@ def fit(
         from deepsep.model.model_folder import install_folder
         from deepsep.model.training_table import read_training
         from deepsep.scoring.to_label import GUESS_COLUMNS
-        from deepsep.table.queries import Query
+        from deepsep.table.external import ExternalRows
 
         began = time.perf_counter()
         target = check_model_folder(output)
@@ -180,9 +180,9 @@ def fit(
                     sample_weight=data.weight,
                 )
             install_folder(fitted.model, fitted.files, target)
-            if to is not None and isinstance(source, Query) and training.id is not None:
+            if to is not None and isinstance(source, ExternalRows) and training.id is not None:
+                from deepsep.apps.sql.query_scores import write_scores
                 from deepsep.model.loading import load
-                from deepsep.scoring.query_scores import write_scores
 
                 written = write_scores(
                     load(target),

@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepsep.cli.options import DecisionOptions
-from deepsep.databases.open_database import open_writer
 from deepsep.errors import DataError, ParameterError
 from deepsep.evaluation.conformal import check_coverage, check_labels
 from deepsep.report.ranking import check_comparison
-from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.scoring.settings import Decision
 from deepsep.scoring.to_label import GUESS_COLUMNS, LABEL_SHEET
 from deepsep.table.excel import sheet_names
+from deepsep.table.external import ExternalRows
 from deepsep.table.join import is_label
 from deepsep.table.locations import Place
 from deepsep.table.opened import open_files
-from deepsep.table.queries import Query
 from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import Reading
 
 if TYPE_CHECKING:
+    from deepsep.apps.sql import Query
     from deepsep.model.training_table import Training
 
 
@@ -35,10 +34,13 @@ def check_scores_table(source: Place | Query, to: str | None, id: str | None, re
         if replace:
             raise ParameterError("--replace belongs to --to.")
         return
-    if not isinstance(source, Query):
+    if not isinstance(source, ExternalRows):
         raise ParameterError("--to names a table of the database in --from. Leave it out: there is a file in --output.")
     if id is None:
         raise ParameterError("--to needs --id: the column that tells the rows apart.")
+    from deepsep.apps.sql.database import open_writer
+    from deepsep.apps.sql.scores_table import ScoresTable
+
     with open_writer(source.database) as connection:
         table = ScoresTable(connection, to, id)
         if table.record is None:

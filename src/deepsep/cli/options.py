@@ -16,10 +16,10 @@ from deepsep.errors import ParameterError
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 if TYPE_CHECKING:
+    from deepsep.apps.sql import Query
     from deepsep.model.training_table import TrainingTable
     from deepsep.scoring.settings import Decision
     from deepsep.table.locations import Place
-    from deepsep.table.queries import Query
 
 LISTED_COLUMNS = "separated by commas"
 
@@ -380,7 +380,7 @@ def source_of(table: Sequence[Path] | None, database: str | None, query: str | N
 
         return table_at(table)
     if not table and database is not None and query is not None:
-        from deepsep.table.queries import Query
+        from deepsep.apps.sql import Query
 
         return Query(database, query)
     if table:

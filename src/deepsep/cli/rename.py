@@ -46,7 +46,8 @@ def rename(
         from deepsep.classifiers.renaming import new_names
         from deepsep.cli.renamed_files import classifier_files, segment_files
         from deepsep.errors import DataError
-        from deepsep.files.folder import install, read_folder
+        from deepsep.files.atomic import install
+        from deepsep.files.manifest import read_folder
         from deepsep.files.saving import MODEL_FILES, model_files
         from deepsep.models import load, rename_classes
         from deepsep.survey import SurveySegments

@@ -130,21 +130,21 @@ def score(
         from deepsep.cli.opening import open_classifier
         from deepsep.errors import ParameterError
         from deepsep.model.reading_again import as_remembered
-        from deepsep.scoring import Resources, score_file, score_query, score_to_table
+        from deepsep.scoring import Resources, score_file
         from deepsep.scoring.remembered import profile_of, provenance_of
-        from deepsep.table.queries import Query
+        from deepsep.table.external import ExternalRows
 
         if fast and exact:
             raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
         source = source_of(table, database, query)
         if (output is None) is (to is None):
             raise ParameterError("where should the predictions go? Name a file with --output, or a table with --to.")
-        if target_database is not None and (isinstance(source, Query) or to is None):
+        if target_database is not None and (isinstance(source, ExternalRows) or to is None):
             raise ParameterError(
                 "--database is for predictions of files in a table, which --to names. Leave it out with --from, whose "
                 "database has the table, and with --output."
             )
-        if not isinstance(source, Query) and to is not None and target_database is None:
+        if not isinstance(source, ExternalRows) and to is not None and target_database is None:
             raise ParameterError("--to names a table of which database? Name it with --database, or a file with -o.")
         if replace and to is None:
             raise ParameterError("--replace belongs to --to: a file is always replaced.")
@@ -175,9 +175,13 @@ def score(
         with out.share("Scoring") as progress:
             if to is None:
                 done = score_file(fitted, source, output or "", **asked, reading=reading, progress=progress)
-            elif isinstance(source, Query):
+            elif isinstance(source, ExternalRows):
+                from deepsep.apps.sql import score_query
+
                 done = score_query(fitted, source, to, **asked, replace=replace, progress=progress)
             else:
+                from deepsep.apps.sql import score_to_table
+
                 where: dict[str, Any] = {"database": target_database or "", "replace": replace, "reading": reading}
                 done = score_to_table(fitted, source, to, **asked, **where, progress=progress)
         seconds = time.perf_counter() - began
@@ -185,7 +189,7 @@ def score(
             compared = " The comparison with the training table is about the new rows alone." if done["rows"] else ""
             out.note(f"The table had {done['already']:,} rows, which were skipped.{compared if done['drift'] else ''}")
         if engine is Engine.ray and done["scored_by"] == "student" and not reasons:
-            from deepsep.scoring.ray_engine import MIN_STUDENT_ROWS
+            from deepsep.apps.ray import MIN_STUDENT_ROWS
 
             if done["rows"] <= MIN_STUDENT_ROWS:
                 out.note(f"A cluster cannot help a student with {done['rows']:,} rows: so few are quicker without it.")

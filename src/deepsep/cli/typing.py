@@ -60,6 +60,7 @@ def typing(
         from deepsep.apps.typing import make_typing_tool, typing_sql, write_typing_workbook
         from deepsep.cli.opening import open_segments
         from deepsep.errors import DataError
+        from deepsep.files.atomic import replace_file, writing
         from deepsep.scoring.remembered import provenance_of
 
         if output.suffix.lower() != ".xlsx":
@@ -75,27 +76,12 @@ def typing(
         with out.steps("Typing tool") as on_step:
             tool = make_typing_tool(fitted, n, within=within, random_state=seed, on_step=on_step)
         made = f"{made_by} {about['deepsep']} from the segments of {about['created'][:10]}, {about['sha256'][:12]}."
-        output.parent.mkdir(parents=True, exist_ok=True)
-        _write(output, lambda place: write_typing_workbook(tool, place, about=made))
-        _write(query, lambda place: place.write_text(f"-- {made}\n{typing_sql(tool, table)}", encoding="utf-8"))
+        with writing(output) as place:
+            write_typing_workbook(tool, place, about=made)
+        replace_file(query, f"-- {made}\n{typing_sql(tool, table)}")
         out.result(
             _text(tool, output, query, within, n), {**_content(tool), "workbook": output, "sql": query, "model": about}
         )
-
-
-def _write(target: Path, write: Any) -> None:
-    """Write a file completely or not at all."""
-    import os
-
-    from deepsep.files.leftovers import hidden_name, remove_leftovers
-
-    remove_leftovers(target)
-    scratch = hidden_name(target, f"new{target.suffix}")
-    try:
-        write(scratch)
-        os.replace(scratch, target)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def _text(tool: TypingTool, output: Path, query: Path, within: float, n: int | None) -> str:

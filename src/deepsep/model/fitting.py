@@ -46,7 +46,7 @@ def fit(
     ----------
     table : path, sequence of paths, DataFrame or Query
         CSV, TSV, Parquet, Feather, Excel or SPSS; a pattern such as ``"parts/*.csv"``; several files; a DataFrame of
-        pandas, polars or Arrow; or a :class:`deepsep.table.Query` to a database.
+        pandas, polars or Arrow; or a :class:`deepsep.apps.sql.Query` to a database.
     label : str, optional
         Column of labels, empty for unlabelled rows. It may be in another table, which ``labels`` names.
     id : str, optional

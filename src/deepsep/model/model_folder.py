@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deepsep.errors import ParameterError, Setting
 from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, doubtful_labels, suspicious_labels
-from deepsep.files.folder import install
+from deepsep.files.atomic import install
 from deepsep.files.saving import MODEL_FILES, model_files
 from deepsep.model.predictions import predict_unlabeled
 from deepsep.model.training_table import Training

@@ -7,9 +7,9 @@ from typing import Any
 
 from deepsep.core.notices import warn
 from deepsep.errors import Setting
+from deepsep.table.external import ExternalRows
 from deepsep.table.locations import file_types, files_of, table_at
 from deepsep.table.opened import OpenFiles, open_files
-from deepsep.table.queries import Query
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 
@@ -21,7 +21,7 @@ def as_remembered(
     Settings of a file of another format do not count.
     """
     origin, given = getattr(model, "origin_", None), reading or AS_DETECTED
-    if origin is None or isinstance(source, Query):
+    if origin is None or isinstance(source, ExternalRows):
         return id or (origin and origin.id), given
     if not isinstance(source, OpenFiles):
         place = table_at(source)

@@ -208,11 +208,11 @@ class TableModel(Pipeline):
 
     def report(self, path: str | os.PathLike[str], table: Any = None, labels: Any = None, **settings: Any) -> Path:
         """Write the report as a page, and return its path; settings as in :meth:`summary`."""
-        from deepsep.files.folder import replace_file
+        from deepsep.files.atomic import replace_file
         from deepsep.report.page import render
 
         page = render(self.summary(table, labels, **settings))
-        replace_file(Path(path), page.encode())
+        replace_file(Path(path), page)
         return Path(path)
 
     def score_frame(self, frame: Any, *, id: str | None = None, **settings: Any) -> pd.DataFrame:

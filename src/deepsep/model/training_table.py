@@ -15,20 +15,17 @@ import numpy as np
 import pandas as pd
 
 from deepsep.core.labels import Labels, as_labels, given_labels
-from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError, ParameterError, Setting, Worded
 from deepsep.scoring.to_label import LABEL_SHEET
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN, read_drawn, word_or_column
 from deepsep.table.excel import sheet_names
-from deepsep.table.join import USUAL_LABEL_NAMES, is_label, join_labels
+from deepsep.table.external import ExternalRows, RepeatedRows, rows_without_keys
+from deepsep.table.join import USUAL_LABEL_NAMES, add_labels, is_label, join_labels
 from deepsep.table.locations import find_column
-from deepsep.table.more_labels import add_labels
 from deepsep.table.opened import Opened, OpenFiles, open_files, open_table
-from deepsep.table.queries import Query, QueryTable
 from deepsep.table.reading import check_types, read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.repeated_queries import rows_without_keys
 from deepsep.table.sampling import (
     MAX_USEFUL_UNLABELED,
     ChosenRows,
@@ -39,7 +36,7 @@ from deepsep.table.sampling import (
     read_rows,
     sample_rows,
 )
-from deepsep.table.table_in_memory import TableInMemory
+from deepsep.table.source import TableInMemory
 from deepsep.table.typed_cells import tidied
 
 if TYPE_CHECKING:
@@ -131,8 +128,8 @@ class TrainingTable:
 
 
 def open_rows(source: Any, reading: Reading = AS_DETECTED) -> Any:
-    """Open the files of a table; a query and a DataFrame are open already."""
-    if isinstance(source, str | os.PathLike | Query | OpenFiles) or hasattr(source, "files"):
+    """Open the files of a table; external rows and a DataFrame are returned as a source."""
+    if isinstance(source, str | os.PathLike | ExternalRows | OpenFiles) or hasattr(source, "files"):
         return open_table(source, reading)
     if isinstance(source, list | tuple) and all(isinstance(each, str | os.PathLike) for each in source):
         return open_table(source, reading)
@@ -167,7 +164,9 @@ class TableOrigin:
     @classmethod
     def of(cls, source: Opened | TableInMemory, id: str | None, asked: TrainingTable) -> TableOrigin:
         """Return the origin of an open table."""
-        kind = "query" if isinstance(source, Query) else "frame" if isinstance(source, TableInMemory) else source.kind
+        kind = (
+            source.kind if isinstance(source, OpenFiles) else "query" if isinstance(source, ExternalRows) else "frame"
+        )
         own_id = None if id == ROW_COLUMN else id
         return cls(kind, own_id, asked.reading, tuple(asked.drop), tuple(asked.text), asked.weight)
 
@@ -194,7 +193,7 @@ class LargeTable:
 
     Attributes
     ----------
-    source : OpenFiles, Query or TableInMemory
+    source : OpenFiles, ExternalRows or TableInMemory
         The rows.
     id : str or None
         The column by which they are known in the outputs.
@@ -217,10 +216,10 @@ class LargeTable:
             yield other_rows([self.source], chosen.labeled)
             return
         with open_tables(self.source, self.order) as tables:
-            if chosen.keys is None or self.order is None or not isinstance(tables[0], QueryTable):
-                yield other_rows(tables, chosen.labeled)
+            if isinstance(tables[0], RepeatedRows) and chosen.keys is not None:
+                yield [rows_without_keys(tables[0], chosen.keys[chosen.labeled])]
             else:
-                yield [rows_without_keys(tables[0], self.order, chosen.keys[chosen.labeled])]
+                yield other_rows(tables, chosen.labeled)
 
 
 @dataclass(frozen=True)
@@ -304,7 +303,7 @@ def read_training(
         Rows, labels, and how they are read.
     seed : int, default=0
         Seed of the choice of rows.
-    source : OpenFiles, Query or TableInMemory, optional
+    source : OpenFiles, ExternalRows or TableInMemory, optional
         The table, if it is open already.
     note : callable, optional
         Called with messages on what is done.
@@ -316,7 +315,7 @@ def read_training(
     label, id, order = asked.label, asked.id, on if asked.labels else asked.id
     if most is not None and not _has_more_rows(source, most):
         most = None
-    if isinstance(source, Query) and order in (None, ROW_COLUMN) and asked.unlabeled is None:
+    if isinstance(source, ExternalRows) and order in (None, ROW_COLUMN) and asked.unlabeled is None:
         most = None  # its rows may come in another order each time
     if not asked.labels:
         chosen = None if most is None else _choose(source, id, label, None, most, seed)
@@ -326,7 +325,7 @@ def read_training(
     else:
         frame, label, chosen, word = _with_labels(asked, source, on, types, most, seed, note)
         id = id or (on if on != ROW_COLUMN or on in frame.columns else None)
-    if isinstance(source, Query):
+    if isinstance(source, ExternalRows):
         note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
     if chosen is not None:
         same = len(frame) == len(chosen.read)
@@ -486,9 +485,9 @@ def _only_label(names: list[str], apart: Container[str | None]) -> str | None:
 
 def names_of(source: Opened | TableInMemory) -> list[str]:
     """Return the names of the columns of a table."""
-    if isinstance(source, Query):
-        with open_reader(source.database) as connection:
-            return QueryTable(connection, source.sql).names
+    if isinstance(source, ExternalRows):
+        with source.open() as table:
+            return table.names
     return source.names
 
 

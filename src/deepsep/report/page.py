@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deepsep.errors import DataError
-from deepsep.files.folder import replace_file
+from deepsep.files.atomic import replace_file
 from deepsep.report import explanation, figures
 from deepsep.report.provenance import made
 from deepsep.report.summary import summarize
@@ -262,9 +262,8 @@ def write_report(model: Any, table: Any, labels: Any, path: str | os.PathLike[st
         raise DataError(f"{target} is a folder; the report would be a file of that name. Choose another name.")
     summary = summarize(model, table, labels, **settings)
     if one_file:
-        replace_file(target, render(summary).encode())
+        replace_file(target, render(summary))
     else:
-        data = json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-        replace_file(target / "report.json", data.encode())
-        replace_file(target / "report.html", render(summary, data_file="report.json").encode())
+        replace_file(target / "report.json", json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+        replace_file(target / "report.html", render(summary, data_file="report.json"))
     return summary

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from deepsep.core.column_kinds import seconds_of
 from deepsep.core.model_parts import first_step
 from deepsep.report.wording import number, percent
 from deepsep.table.column_types import ColumnType
-from deepsep.table.columns import UsefulColumns, as_frame, convert, for_encoders, type_of
+from deepsep.table.columns import UsefulColumns, as_frame, decide, for_encoders
 
 Array = NDArray[Any]
 
@@ -51,8 +52,9 @@ def typed_columns(model: Any, table: Any) -> tuple[pd.DataFrame, dict[str, Colum
     if isinstance(first, UsefulColumns):
         return first.transform(table), first.schema_, first.left_out_
     frame = as_frame(table)
-    kinds = {name: kind for name in frame.columns if (kind := type_of(frame[name])) is not None}
-    return pd.DataFrame({n: for_encoders(convert(frame[n], kind), kind) for n, kind in kinds.items()}), kinds, {}
+    decided = {name: decide(frame[name]) for name in frame.columns}
+    kinds = {name: each.kind for name, each in decided.items() if each.kind is not None}
+    return pd.DataFrame({name: for_encoders(decided[name].cells, kind) for name, kind in kinds.items()}), kinds, {}
 
 
 def features_of(model: Any, table: Any) -> list[Feature]:
@@ -66,8 +68,7 @@ def _of_column(name: str, column: pd.Series[Any], kind: ColumnType, max_levels: 
     if kind == "boolean":
         own = [Feature(name, "yes", "level", (column == "true").to_numpy(float))]
     elif kind == "date":
-        seconds = column.to_numpy("datetime64[s]").astype(np.int64)
-        own = [Feature(name, None, "date", np.where(missing, np.nan, seconds / SECONDS_PER_DAY))]
+        own = [Feature(name, None, "date", np.floor(seconds_of(column)) / SECONDS_PER_DAY)]
     elif kind == "number":
         largest = float(np.finfo(np.float32).max)  # trees compute in single precision
         values = np.clip(column.to_numpy(float), -largest, largest)

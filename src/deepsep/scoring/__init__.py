@@ -1,4 +1,4 @@
-"""Score a DataFrame, a file, a folder of files or rows of a database, and compare them with the training table."""
+"""Score a DataFrame, a file, a folder of files or external rows, and compare them with the training table."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from deepsep.scoring.file_to_table import score_to_table
     from deepsep.scoring.files import score_file
     from deepsep.scoring.frame import score_frame
     from deepsep.scoring.leaving_out import reasons
-    from deepsep.scoring.query_scores import score_query
     from deepsep.scoring.settings import Decision, Resources
     from deepsep.scoring.to_label import rows_to_label
     from deepsep.scoring.training_profile import compare_with_training, remember_training
@@ -25,8 +23,6 @@ __all__ = [
     "rows_to_label",
     "score_file",
     "score_frame",
-    "score_query",
-    "score_to_table",
 ]
 
 _HOME = {
@@ -38,8 +34,6 @@ _HOME = {
     "rows_to_label": "deepsep.scoring.to_label",
     "score_file": "deepsep.scoring.files",
     "score_frame": "deepsep.scoring.frame",
-    "score_query": "deepsep.scoring.query_scores",
-    "score_to_table": "deepsep.scoring.file_to_table",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -10,26 +10,26 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from deepsep.core.fields import with_fields
 from deepsep.core.notices import warn
-from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError
-from deepsep.files.leftovers import hidden_name, remove_leftovers
-from deepsep.scoring import local, ray_engine
+from deepsep.files.atomic import replace_file, replace_folder
+from deepsep.scoring import local
 from deepsep.scoring.journal import Journal
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
-from deepsep.scoring.settings import MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
+from deepsep.scoring.settings import ENGINE_APPS, MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.scoring.who_scores import describe
 from deepsep.scoring.writing import OTHER_FORMAT
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import check_fits
+from deepsep.table.external import ExternalRows
 from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
-from deepsep.table.queries import Query, QueryTable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 SCORED_FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
@@ -37,7 +37,7 @@ SCORED_FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 
 def score_file(
     model: Any,
-    source: Named | Query,
+    source: Named | ExternalRows,
     target: str | os.PathLike[str],
     *,
     id: str | None = None,
@@ -68,7 +68,7 @@ def score_file(
     source : str, path, sequence of them, or Query
         CSV, TSV, Parquet, Feather, Excel or SPSS; a pattern such as ``"parts/*.csv"`` or a folder of Parquet parts,
         whose files come in the order of their names; or several of these, in the order given. Or a
-        :class:`deepsep.table.Query` to a database, whose rows are sorted by ``id``. After a kill, a query is scored
+        :class:`deepsep.apps.sql.Query` to a database, whose rows are sorted by ``id``. After a kill, a query is scored
         from its first row.
     target : str or path
         A file that ends in ``.parquet``, ``.csv``, ``.tsv`` or ``.xlsx``; an existing one is replaced. CSV is UTF-8
@@ -125,9 +125,9 @@ def score_file(
     """
     reading, decision, resources = with_fields("score_file", fields, reading, decision, resources)
     scoring = Scoring(model, decision, id=id, resources=resources, fast=fast, reasons=reasons)
-    place, goal = source if isinstance(source, Query) else table_at(source), Path(target)
-    files = [] if isinstance(place, Query) else files_of(place)
-    several = not isinstance(place, Query) and is_several(place)
+    place, goal = source if isinstance(source, ExternalRows) else table_at(source), Path(target)
+    files = [] if isinstance(place, ExternalRows) else files_of(place)
+    several = not isinstance(place, ExternalRows) and is_several(place)
     to_folder = several and goal.suffix.lower() not in SCORED_FORMATS
     if not to_folder and goal.suffix.lower() not in SCORED_FORMATS:
         raise DataError(
@@ -139,11 +139,10 @@ def score_file(
     drift_file = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
     _check_drift_file(drift_file)
     goal.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(drift_file)
     with ExitStack() as stack:
         failed: dict[str, str] = {}
-        if isinstance(place, Query):
-            rows = QueryTable(stack.enter_context(open_reader(place.database)), place.sql, id=id)
+        if isinstance(place, ExternalRows):
+            rows = stack.enter_context(place.open(id))
             n_files, parts = 1, [scoring.part(rows, "the query", target=Path(goal.name))]
         else:
             n_files = len(files)
@@ -156,7 +155,8 @@ def score_file(
             "scored_by": describe(scoring.model, scoring.scorer)["scored_by"],
             "options": repr([id, resources.batch_rows, decision, reasons, reading]),
         }
-        resume = scoring.provenance["sha256"] is not None and not isinstance(place, Query)  # it may give other rows
+        # External rows may be others in the next run.
+        resume = scoring.provenance["sha256"] is not None and not isinstance(place, ExternalRows)
         journal = Journal.open(goal, key, resume=resume)
         scoring.options["journal"] = journal.folder
         parts = [replace(part, target=journal.folder / "out" / part.target) for part in parts]
@@ -164,7 +164,8 @@ def score_file(
             engine: Any = local.score_parts
             if resources.engine == "ray":
                 scoring.options["workers"] = 1
-                engine = partial(ray_engine.score_parts_on_ray, address=resources.address, workers=resources.workers)
+                app = import_module(ENGINE_APPS[resources.engine])
+                engine = partial(app.score_parts, address=resources.address, workers=resources.workers)
             tallies = scoring.score(engine, parts, progress)
             failed |= {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
             if len(failed) == n_files:
@@ -172,7 +173,10 @@ def score_file(
             shutil.rmtree(journal.folder / "out", ignore_errors=True)
             local.assemble_parts(scoring.scorer, parts, scoring.options)
             drift_file.unlink(missing_ok=True)  # it is about the earlier target
-            _move(journal.folder / "out" / ("" if to_folder else goal.name), goal, hidden_name(goal, "old"))
+            if to_folder:
+                replace_folder(journal.folder / "out", goal)
+            else:
+                os.replace(journal.folder / "out" / goal.name, goal)
             if failed:
                 journal.keep()
         except BaseException:
@@ -217,12 +221,7 @@ def _check_drift_file(place: Path) -> None:
 
 def _write_beside(place: Path, content: dict[str, Any]) -> None:
     content["labels"] = {str(name): rows for name, rows in content["labels"].items()}
-    scratch = hidden_name(place, "new.json")
-    try:
-        scratch.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(scratch, place)
-    finally:
-        scratch.unlink(missing_ok=True)
+    replace_file(place, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def _name(file: Path, first_row: int | None) -> str:
@@ -294,13 +293,13 @@ def _check_sheet(parts: list[Part], n_classes: int) -> None:
     check_fits(sum(sizes), n_classes + others, "the result", OTHER_FORMAT)
 
 
-def _check_target(source: Place | Query, goal: Path, to_folder: bool) -> None:
+def _check_target(source: Place | ExternalRows, goal: Path, to_folder: bool) -> None:
     """Raise if the result would overwrite anything but an earlier result."""
     there = goal.resolve()
     if isinstance(source, SeveralFiles):
         sources = list(source.files)
     else:
-        sources = [Path(source.database) if isinstance(source, Query) else source]
+        sources = [Path(source.place) if isinstance(source, ExternalRows) else source]
     for here in (each.resolve() for each in sources):
         if here == there and len(sources) == 1:
             raise DataError(f"source and target are both {goal}. Name another target.")
@@ -320,19 +319,3 @@ def _check_target(source: Place | Query, goal: Path, to_folder: bool) -> None:
             f"the target {goal} holds files that are not parts of an earlier scoring, such as "
             f"{others[0].relative_to(goal)}. Name another folder, or empty it."
         )
-
-
-def _move(scratch: Path, goal: Path, old: Path) -> None:
-    """Move the result into place, replacing the folder of an earlier run."""
-    if not scratch.is_dir():
-        os.replace(scratch, goal)
-        return
-    if goal.exists():
-        os.rename(goal, old)
-    try:
-        os.rename(scratch, goal)
-    except BaseException:
-        if old.exists():
-            os.rename(old, goal)
-        raise
-    shutil.rmtree(old, ignore_errors=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deepsep.drift.counts import Counts
-from deepsep.files.leftovers import hidden_name, leftovers, remove_leftovers
+from deepsep.files.atomic import hidden_name, leftovers, remove_leftovers, replace_file
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.writing import Writer
 
@@ -62,7 +62,7 @@ class Journal:
         remove_leftovers(goal)
         if not mine.exists():
             mine.mkdir(parents=True)
-            _write(mine / KEY_FILE, key)
+            replace_file(mine / KEY_FILE, json.dumps(key))
         return cls(mine)
 
     def keep(self) -> None:
@@ -106,7 +106,7 @@ class Journal:
 
     def add(self, path: Path, tally: Tally, classes: Sequence[Any]) -> None:
         """Add a piece that has been written."""
-        _write(path.with_suffix(".json"), {"rows": tally.rows, **_plain(tally, classes)})
+        replace_file(path.with_suffix(".json"), json.dumps({"rows": tally.rows, **_plain(tally, classes)}))
 
     def drop(self, name: str) -> None:
         """Remove the pieces of a part."""
@@ -151,12 +151,6 @@ def _key_of(folder: Path) -> Any:
         return json.loads((folder / KEY_FILE).read_bytes())
     except (OSError, ValueError):
         return None
-
-
-def _write(path: Path, content: Any) -> None:
-    scratch = path.with_suffix(".part")
-    scratch.write_text(json.dumps(content), encoding="utf-8")
-    os.replace(scratch, path)
 
 
 def _plain(tally: Tally, classes: Sequence[Any]) -> dict[str, Any]:

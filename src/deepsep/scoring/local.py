@@ -28,7 +28,6 @@ from deepsep.scoring.frame import Scored, label_name, score_batch, score_rows
 from deepsep.scoring.journal import Journal, assemble, total
 from deepsep.scoring.leaving_out import LeavingOut
 from deepsep.scoring.parts import Part, Report, UnreadablePart
-from deepsep.scoring.scores_tables import ScoresTable, TableWriter
 from deepsep.scoring.writing import PARQUET_MARK, Writer
 from deepsep.table.arrow_frames import cells_of
 from deepsep.table.batches import TableFile, same_identifiers
@@ -121,7 +120,7 @@ def score_part(model: Any, part: Part, types: dict[str, Any], options: Mapping[s
                     if monotonic() - began > PIECE_SECONDS:
                         break
                 if not (piece or tallies):
-                    writer.write(_no_rows(model, part, options))
+                    writer.write(no_rows(model, part, options))
                     piece.append(Tally())
             if not piece:
                 break
@@ -135,33 +134,7 @@ def score_part(model: Any, part: Part, types: dict[str, Any], options: Mapping[s
     return total(tallies, counts())
 
 
-def score_to_database(
-    model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, table: ScoresTable
-) -> list[Tally]:
-    """Score the parts to a table of a database, a transaction per batch, and return what each holds."""
-    types = label_type(model, options["decisions"], options["leaving_out"]) | id_type(parts, options["id"])
-    profile, tallies = options["profile"], []
-    writer = TableWriter(table, types)
-    for part in parts:
-        row, whole, error = part.first_row, Tally(), None
-        drift = None if profile is None else Counts(profile, options["every"])
-        try:
-            for scored, share in scored_batches(model, part, options, 0):
-                writer.write(scored.frame)
-                if drift is not None:
-                    scored.count(drift, row)
-                whole += scored.tally
-                row += len(scored.frame)
-                report(len(scored.frame), share)
-        except UnreadablePart as reason:  # what was read of it stays
-            error = str(reason)
-        tallies.append(replace(whole, drift=drift, error=error))
-    if writer.empty:
-        writer.write(_no_rows(model, parts[0], options))
-    return tallies
-
-
-def _no_rows(model: Any, part: Part, options: Mapping[str, Any]) -> pd.DataFrame:
+def no_rows(model: Any, part: Part, options: Mapping[str, Any]) -> pd.DataFrame:
     """Return the result of a table without rows, which has none."""
     id, nothing = options["id"], pd.DataFrame(columns=_columns(part, options["id"]))
     return score_rows(model, nothing, options["decisions"], id=id, leaving_out=options["leaving_out"])[0]

@@ -10,6 +10,7 @@ from deepsep.errors import ParameterError, Setting
 from deepsep.scoring.costs import Costs
 
 BATCH_ROWS = 20_000  # rows in memory at a time
+ENGINE_APPS = {"ray": "deepsep.apps.ray"}  # modules whose ``score_parts`` scores on other machines
 
 
 @dataclass(frozen=True, kw_only=True)

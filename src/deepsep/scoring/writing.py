@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from openpyxl import Workbook
 from openpyxl.cell import WriteOnlyCell
 from openpyxl.utils import get_column_letter
 
-from deepsep.files.leftovers import hidden_name, remove_leftovers
+from deepsep.files.atomic import writing
 from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
 
 PARQUET_MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
@@ -98,15 +97,8 @@ def write_frame(
     frame: pd.DataFrame, target: Path, types: Mapping[str, Any], provenance: Mapping[str, Any] | None = None
 ) -> None:
     """Write a frame to a file as :class:`Writer` does, completely or not at all."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(target)
-    scratch = hidden_name(target, f"new{target.suffix}")
-    try:
-        with Writer(scratch, types, provenance) as writer:
-            writer.write(frame)
-        os.replace(scratch, target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with writing(target) as place, Writer(place, types, provenance) as writer:
+        writer.write(frame)
 
 
 class _ExcelWriter:

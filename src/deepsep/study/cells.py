@@ -7,9 +7,6 @@ appears complete or not at all, so a run can be killed at any moment.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 import time
 import warnings
 from dataclasses import asdict, dataclass, field
@@ -24,6 +21,7 @@ from numpy.typing import NDArray
 from deepsep._version import __version__
 from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.metrics import scores
+from deepsep.files.atomic import install
 from deepsep.model import for_table
 from deepsep.study.splits import RowPlan, shared_test_rows, split_rows
 from deepsep.study.study_models import build_study_model, models_of
@@ -76,17 +74,12 @@ def read_report(cell: Cell, folder: Path) -> dict[str, Any]:
 def run_cell(cell: Cell, table: Path, folder: Path) -> None:
     """Fit and measure one cell, and write its folder."""
     report = {"config": asdict(cell), **measure(cell, table)}
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=folder))
+    files = {"report.json": f"{json.dumps(report, indent=1)}\n".encode(), "DONE": b""}
     try:
-        (unfinished / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        (unfinished / "DONE").touch()
-        os.replace(unfinished, folder / cell.key)
+        install(files, folder / cell.key, own=files)
     except OSError:
         if not is_done(cell, folder):  # otherwise another run finished it first
             raise
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def measure(cell: Cell, table: Path) -> dict[str, Any]:

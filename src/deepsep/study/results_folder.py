@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deepsep.files.folder import replace_file
+from deepsep.files.atomic import replace_file
 from deepsep.study import results
 from deepsep.study.cells import Cell, is_done, read_report
 from deepsep.study.curves import figure_4, figure_5

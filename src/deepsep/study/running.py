@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepsep.core.column_kinds import kind_of
 from deepsep.errors import DataError, DeepSepError
 from deepsep.evaluation.out_of_fold import in_parallel
-from deepsep.files.folder import replace_file
+from deepsep.files.atomic import writing
 from deepsep.study.cells import Cell, is_done, run_cell
 from deepsep.study.splits import LABELED_SIZES, RowPlan, plan
 from deepsep.study.study_models import DEFAULT_METHODS, changed_defaults, parameters
@@ -154,7 +152,6 @@ def run(experiment: Experiment, *, jobs: int = 1, on_cell: Callable[[], object] 
     DeepSepError
         If cells failed; all others are finished all the same.
     """
-    _remove_stale(experiment.cells_folder)
     pending, failures = experiment.pending, []
     tasks = ((attempt, (cell, experiment.table, experiment.cells_folder)) for cell in pending)
     for _, failure in in_parallel(tasks, jobs):
@@ -183,9 +180,8 @@ def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, st
     digest = table_digest(frame)
     path = folder / "tables" / f"{name}-{digest[:12]}.parquet"
     if not path.exists():
-        content = io.BytesIO()
-        frame.to_parquet(content, index=False)
-        replace_file(path, content.getvalue())
+        with writing(path) as place:
+            frame.to_parquet(place, index=False)
     return path.resolve(), digest
 
 
@@ -206,15 +202,4 @@ def table_digest(frame: pd.DataFrame) -> str:
 def _kind(column: pd.Series[Any]) -> str:
     import pandas as pd
 
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return "category"
-    tests = {"boolean": pd.api.types.is_bool_dtype, "number": pd.api.types.is_numeric_dtype}
-    tests["date"] = pd.api.types.is_datetime64_any_dtype
-    return next((kind for kind, test in tests.items() if test(column.dtype)), "text")
-
-
-def _remove_stale(folder: Path, seconds: float = 24 * 3600) -> None:
-    """Remove the unfinished folders of runs that were killed more than a day ago."""
-    for left in folder.glob(".unfinished-*"):
-        if time.time() - left.stat().st_mtime > seconds:
-            shutil.rmtree(left, ignore_errors=True)
+    return "category" if isinstance(column.dtype, pd.CategoricalDtype) else kind_of(column)

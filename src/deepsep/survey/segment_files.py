@@ -16,7 +16,7 @@ import pandas as pd
 from deepsep._version import __version__
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import check_id_name
-from deepsep.files.folder import install
+from deepsep.files.atomic import install
 from deepsep.files.saving import save
 from deepsep.survey.answer_profiles import suggest_names
 from deepsep.survey.choosing_k import reason_for_k

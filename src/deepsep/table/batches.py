@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deepsep.errors import DataError
-from deepsep.table.arrow_frames import to_frame, without_dictionary
+from deepsep.table.arrow_frames import checked, to_frame
 from deepsep.table.column_types import WHOLE_NUMBER, ColumnType, trimmed
 from deepsep.table.dates import DateColumn
 from deepsep.table.excel import read_cells
 from deepsep.table.locations import MEMORY_GROWTH, FileType, check_memory, damaged, file_type, readable
 from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading_settings import AS_DETECTED, Reading
+from deepsep.table.source import Names, Pairs, Types
 from deepsep.table.spss import read_spss
 from deepsep.table.text import TextFormat, check_unique, stream_text
 from deepsep.table.typed_cells import sheet_frame, text_frame, tidied, typed_table
@@ -138,14 +139,7 @@ class TableFile:
         assert self.form is not None
         return text_frame(cells, self.form.delimiter, types, unconverted, self.reading.dayfirst)
 
-    def tables(
-        self,
-        rows: int,
-        columns: Sequence[str],
-        types: Mapping[str, ColumnType],
-        id: str | None = None,
-        dictionaries: Sequence[str] = (),
-    ) -> Iterator[tuple[Any, float]]:
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield what :meth:`batches` does as Arrow tables, but for Excel and SPSS files, which are DataFrames already.
 
         ``dictionaries`` are columns of text to read dictionary-encoded, if the file is a Parquet file.
@@ -184,7 +178,8 @@ class TableFile:
             return pa.int64() if self.plain_integers(name) else pa.string()
         if self.kind in ("excel", "spss"):
             return pa.Schema.from_pandas(self._frame(name)[[name]]).field(name).type
-        return without_dictionary(self._schema.empty_table()[name]).type
+        kind = self._schema.field(name).type
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
 
     def keep_text(self, name: str) -> None:
         """Read the identifiers of a text file as text."""
@@ -254,11 +249,11 @@ class TableFile:
             # Buffers read ahead would stay until the end of the file.
             with pq.ParquetFile(self.path, memory_map=False, pre_buffer=False, read_dictionary=texts) as file:
                 for batch in file.iter_batches(rows, columns=columns):
-                    yield pa.Table.from_batches([batch]).select(columns)
+                    yield pa.Table.from_batches([checked(batch)]).select(columns)
         else:
             with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
                 for i in range(file.num_record_batches):
-                    table = pa.Table.from_batches([file.get_batch(i)]).select(columns)
+                    table = checked(pa.Table.from_batches([file.get_batch(i)]).select(columns))
                     for start in range(0, len(table), rows):
                         yield table.slice(start, rows)
 

@@ -7,26 +7,18 @@ from dataclasses import dataclass
 
 from deepsep.errors import DataError
 from deepsep.table.batches import TableFile
+from deepsep.table.external import ExternalRows
 from deepsep.table.locations import Kind, Named, Place, check_same_columns, file_types, files_of, table_at
-from deepsep.table.queries import Query
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.text import check_delimiters
 
 
 @dataclass(frozen=True)
 class OpenFiles:
-    """The files of one table, whose encoding, delimiter and columns are known.
+    """The files of one table, whose encoding, delimiter and columns are known."""
 
-    Parameters
-    ----------
-    place : path or SeveralFiles
-        What they are called in messages.
-    tables : sequence of TableFile
-        The files, in the order of their rows.
-    """
-
-    place: Place
-    tables: Sequence[TableFile]
+    place: Place  # what they are called in messages
+    tables: Sequence[TableFile]  # the files, in the order of their rows
 
     def __str__(self) -> str:
         return str(self.place)
@@ -47,12 +39,12 @@ class OpenFiles:
         return self.kind not in ("excel", "spss")
 
 
-Opened = OpenFiles | Query
+Opened = OpenFiles | ExternalRows
 
 
 def open_table(named: Named | Opened, reading: Reading = AS_DETECTED, max_bytes: int | None = None) -> Opened:
-    """Open the files of a table; a query is returned as it is, since each use of it needs a connection."""
-    return named if isinstance(named, Query) else open_files(named, reading, max_bytes)
+    """Open the files of a table; external rows are returned as they are, since each use opens them again."""
+    return named if isinstance(named, ExternalRows) else open_files(named, reading, max_bytes)
 
 
 def open_files(named: Named | OpenFiles, reading: Reading = AS_DETECTED, max_bytes: int | None = None) -> OpenFiles:

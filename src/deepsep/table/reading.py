@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 
 from deepsep.core.fields import with_fields
 from deepsep.errors import DataError, Setting
-from deepsep.table.arrow_frames import to_frame
+from deepsep.table.arrow_frames import checked, to_frame
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType
+from deepsep.table.external import read_external
 from deepsep.table.locations import MEMORY_GROWTH, Named, Place, check_memory, damaged, find_column, readable
 from deepsep.table.opened import Opened, OpenFiles, open_table
-from deepsep.table.queries import read_query
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.text import check_unique, load_bytes, read_text
 from deepsep.table.typed_cells import sheet_frame, text_frame, tidied
@@ -49,7 +49,7 @@ def read_table(
     path : str, path, sequence of them, or Query
         The file; a pattern such as ``"parts/*.csv"``, or a folder of ``.parquet`` files, which are read in the order of
         their names; or several of these, in the order given. All files need the same columns. Or the rows of a
-        :class:`deepsep.table.Query` to a database, sorted by ``id``.
+        :class:`deepsep.apps.sql.Query` to a database, sorted by ``id``.
     label : str, optional
         The column of labels.
     id : str, optional
@@ -100,7 +100,7 @@ def read_table(
     table = open_table(path, reading, max_bytes)
     with readable(table):
         if not isinstance(table, OpenFiles):
-            return tidied(read_query(table, id, max_bytes), "query", label, id, types)
+            return tidied(read_external(table, id, max_bytes), "query", label, id, types)
         if table.kind == "text":
             frame = _read_text(table.tables, label, id, types, max_bytes)
         elif table.kind == "excel":
@@ -173,7 +173,7 @@ def _read_arrow_file(file: TableFile) -> Any:
     try:
         if file.kind == "feather":
             with pa.memory_map(str(file.path)) as source:
-                return pa.ipc.open_file(source).read_all()
-        return pq.read_table(file.path, partitioning=None)
+                return checked(pa.ipc.open_file(source).read_all())
+        return checked(pq.read_table(file.path, partitioning=None))
     except pa.ArrowException as error:
         raise damaged(file.path, error) from error

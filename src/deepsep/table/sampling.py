@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 from deepsep.core.checks import is_integer
 from deepsep.core.fields import with_fields
 from deepsep.core.labels import given_labels
-from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType, labels_of
+from deepsep.table.external import RepeatedRows
 from deepsep.table.locations import Named, check_memory, find_column
 from deepsep.table.opened import Opened, OpenFiles, open_table
-from deepsep.table.queries import QueryTable
 from deepsep.table.reading import check_types, read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.repeated_queries import RepeatedQuery
 from deepsep.table.source import SomeRows, Source
 from deepsep.table.typed_cells import tidied
 
 Array = NDArray[Any]
-Table = TableFile | QueryTable
+Table = TableFile | RepeatedRows
 IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are
 
 MAX_USEFUL_UNLABELED = 20_000  # unlabelled rows beyond which more did not help: docs/results/unlabelled-rows.md
@@ -40,24 +38,12 @@ SAMPLE_BATCH_ROWS = 20_000
 
 @dataclass(frozen=True)
 class ChosenRows:
-    """The rows of a table that a fit learns from, by their numbers, ascending.
+    """The rows of a table that a fit learns from, by their numbers, ascending."""
 
-    Attributes
-    ----------
-    read : array of int
-        All with a label, and a part of the others.
-    labelled : array of int
-        Those with a label.
-    n_rows : int
-        All rows of the table.
-    keys : array of uint64, optional
-        Hashes of the keys of all rows, where they come from a query.
-    """
-
-    read: Array
-    labeled: Array
-    n_rows: int
-    keys: Array | None = None
+    read: Array  # all with a label, and a part of the others
+    labeled: Array  # those with a label
+    n_rows: int  # all rows of the table
+    keys: Array | None = None  # hashes of the keys of all rows, where they come from a query
 
     @property
     def n_unlabeled(self) -> int:
@@ -72,23 +58,23 @@ class ChosenRows:
 
 @contextmanager
 def open_tables(source: Named | Opened, id: str | None = None, keys: Array | None = None) -> Iterator[Sequence[Table]]:
-    """Open the files of a table in their order, or a query; rows are read on request.
+    """Open the files of a table in their order, or external rows; they are read on request.
 
-    The rows of a query are read several times, and must come in the same order each time: it needs an ``id`` by which
-    they are sorted. If ``keys`` are given, as ``ChosenRows`` has them, others are an error.
+    External rows are read several times, and must come in the same order each time: they need an ``id`` by which they
+    are sorted. If ``keys`` are given, as ``ChosenRows`` has them, others are an error.
     """
     opened = open_table(source)
     if isinstance(opened, OpenFiles):
         yield opened.tables
         return
-    with open_reader(opened.database) as connection:
-        if id is None:
-            raise DataError(
-                f"{source} has too many rows to be read at once, and they must come in the same order each time. "
-                "Name the column that tells them apart with {id}.",
-                id=Setting("id"),
-            )
-        yield [RepeatedQuery(connection, opened.sql, id=id, keys=keys)]
+    if id is None:
+        raise DataError(
+            f"{source} has too many rows to be read at once, and they must come in the same order each time. Name the "
+            "column that tells them apart with {id}.",
+            id=Setting("id"),
+        )
+    with opened.open(id, unique=True) as table:
+        yield [RepeatedRows(table, opened.place, id, keys)]
 
 
 def has_more_rows(source: Named | Opened, rows: int) -> bool:
@@ -96,8 +82,8 @@ def has_more_rows(source: Named | Opened, rows: int) -> bool:
     opened = open_table(source)
     if isinstance(opened, OpenFiles):
         return opened.in_parts and sum(table.rows_at_most for table in opened.tables) > rows
-    with open_reader(opened.database) as connection:
-        return QueryTable(connection, opened.sql).n_rows > rows
+    with opened.open() as table:
+        return table.n_rows > rows
 
 
 def choose_rows(
@@ -108,29 +94,14 @@ def choose_rows(
     n: int,
     seed: int,
 ) -> ChosenRows | None:
-    """Choose the rows to learn from: all with a label, and ``n`` of the others, each as likely as any other.
+    """Choose the rows to learn from: all with a label, and ``n`` of the others; None if there are no more than these.
 
-    Parameters
-    ----------
-    tables : sequence of TableFile or QueryTable
-        The rows, in order.
-    label : str or None
-        The column of labels, read as ``read_table`` does.
-    is_known : (column, callable), optional
-        Where other tables have labels: ``callable(cells, first_row, n)`` tells which of n rows may be in them, from
-        the cells of this column or, without one, from the number of the first row.
-    n : int
-        Unlabelled rows to learn from.
-    seed : int
-        Of the choice.
-
-    Returns
-    -------
-    ChosenRows or None
-        None: there are no more unlabelled rows than these.
+    Other tables may have labels, too: ``is_known`` is the column of identifiers (None: row numbers count), and a
+    function of its cells, the number of their first row and how many they are, which tells the rows that those tables
+    may have.
     """
     labeled = _labeled(tables, label, is_known)
-    keys = tables[0].keys if isinstance(tables[0], RepeatedQuery) else None  # known once it was read
+    keys = tables[0].keys if isinstance(tables[0], RepeatedRows) else None  # known once it was read
     return sample_rows(labeled, n, seed, keys)
 
 
@@ -221,10 +192,10 @@ def read_sample(
     ----------
     source : str, path, sequence of them, or Query
         A CSV, TSV, Parquet or Feather file, several of them as in :func:`read_table`, or a
-        :class:`deepsep.table.Query` to a database. It is read twice: first the column of labels, then all columns.
+        :class:`deepsep.apps.sql.Query` to a database. It is read twice: first the column of labels, then all columns.
     label : str
         The column of labels.
-    unlabelled : int, default=20_000
+    unlabeled : int, default=20_000
         Most unlabelled rows to read. Each is as likely to be among them as any other.
     id : str, optional
         The column of identifiers; a query needs one, by which its rows are sorted.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections.abc import Sequence
@@ -39,8 +38,7 @@ from deepsep.evaluation.holm import holm
 from deepsep.evaluation.intervals import effective
 from deepsep.evaluation.population import read_weights
 from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS
-from deepsep.files.folder import replace_file
-from deepsep.files.leftovers import remove_leftovers
+from deepsep.files.atomic import writing
 from deepsep.report.readable import typed_columns
 from deepsep.report.summary import summarize
 from deepsep.scoring.remembered import provenance_of
@@ -73,10 +71,8 @@ def write_workbook(model: Any, table: Any, labels: Any, path: str | os.PathLike[
 
 def save_workbook(book: Workbook, target: Path) -> None:
     """Write a workbook to a file, completely or not at all."""
-    content = io.BytesIO()
-    book.save(content)
-    remove_leftovers(target)
-    replace_file(target, content.getvalue())
+    with writing(target) as place:
+        book.save(place)
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -269,7 +265,7 @@ def _add_profiles(
     n_segments, names = len(known.classes), [str(name) for name in known.classes]
     w = np.ones(len(known.codes)) if weight is None else weight
     rows = _some_rows(known, seed)
-    columns, kinds, left_out = typed_columns(model, take(frame, rows))
+    columns, _, left_out = typed_columns(model, take(frame, rows))
     if columns.shape[1] > MAX_PROFILE_COLUMNS:
         notes.append(f"Of {columns.shape[1]:,} columns, the first {MAX_PROFILE_COLUMNS:,} are profiled and tested.")
         columns = columns.iloc[:, :MAX_PROFILE_COLUMNS]
@@ -285,7 +281,7 @@ def _add_profiles(
     lines: list[Line] = []
     found: dict[str, tuple[str, Difference, Difference]] = {}  # by labelled rows, and by all
     for name in columns:
-        column = profiled_column(name, columns[name], kinds[name])
+        column = profiled_column(name, columns[name])
         lines += profile_lines(column, segment, n_segments, w)
         own = difference(column.part(of_labels), segment[of_labels], w[of_labels])
         found[name] = column.kind, own, difference(column, segment, w)

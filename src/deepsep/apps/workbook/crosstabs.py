@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from deepsep.core.column_kinds import kind_of, seconds_of
 from deepsep.report.profiles import divide
-from deepsep.table.column_types import ColumnType
 
 Array = NDArray[Any]
 Kind = Literal["number", "date", "category", "text"]
@@ -46,19 +46,18 @@ class ProfiledColumn:
         return replace(self, numbers=None if self.numbers is None else self.numbers[rows], codes=self.codes[rows])
 
 
-def profiled_column(name: str, column: pd.Series[Any], kind: ColumnType, n_levels: int = 20) -> ProfiledColumn:
+def profiled_column(name: str, column: pd.Series[Any], n_levels: int = 20) -> ProfiledColumn:
     """Return a column, converted to its type, in a form that can be counted.
 
     Numbers have levels if there are at most 12 different ones. A column is free text if its most frequent levels make
     up less than 20 % of it.
     """
-    missing = column.isna().to_numpy(bool)
+    kind, missing = kind_of(column), column.isna().to_numpy(bool)
     given = np.where(missing, GAP_CODE, OTHER_CODE)
     if kind == "date":
-        seconds = column.to_numpy("datetime64[us]").astype(np.int64) / 1e6
-        return ProfiledColumn(name, "date", np.where(missing, np.nan, seconds), [], given)
+        return ProfiledColumn(name, "date", seconds_of(column), [], given)
     if kind == "number":
-        numbers = column.to_numpy(np.float64)
+        numbers = column.to_numpy(np.float64, na_value=np.nan)
         distinct = np.unique(numbers[~missing])
         if len(distinct) > 12:
             return ProfiledColumn(name, "number", numbers, [], given)

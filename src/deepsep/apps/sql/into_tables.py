@@ -1,17 +1,20 @@
-"""Common parts of scorings into a table of a database, from files and from queries."""
+"""Score rows, of a query or of files, into a table of a database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from deepsep.apps.sql.scores_table import ScoresTable
+from deepsep.drift.counts import Counts
 from deepsep.errors import DataError, DeepSepError, ParameterError, Setting
-from deepsep.scoring.local import score_to_database
-from deepsep.scoring.parts import Part
+from deepsep.scoring.decisions import Tally
+from deepsep.scoring.local import id_type, label_type, no_rows, scored_batches
+from deepsep.scoring.parts import Part, Report, UnreadablePart
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
-from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.scoring.who_scores import describe
 
 
@@ -33,7 +36,7 @@ def score_into(scoring: Scoring, table: ScoresTable, parts: list[Part], progress
     table.describe(scoring.provenance, settings_of(scoring))
     already = table.count()
     with saying_what_is_written(table, already):
-        tallies = scoring.score(partial(score_to_database, table=table), parts, progress)
+        tallies = scoring.score(partial(_score_parts, table=table), parts, progress)
     failed = {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
     done = {
         **scoring.result(tallies),
@@ -50,6 +53,31 @@ def score_into(scoring: Scoring, table: ScoresTable, parts: list[Part], progress
         table.finish(done["drift"])
     warn_of_drift(done["drift"])
     return done
+
+
+def _score_parts(
+    model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, table: ScoresTable
+) -> list[Tally]:
+    """Score the parts to a table of a database, a transaction per batch, and return what each holds."""
+    types = label_type(model, options["decisions"], options["leaving_out"]) | id_type(parts, options["id"])
+    profile, tallies = options["profile"], []
+    for part in parts:
+        row, whole, error = part.first_row, Tally(), None
+        drift = None if profile is None else Counts(profile, options["every"])
+        try:
+            for scored, share in scored_batches(model, part, options, 0):
+                table.write(scored.frame, types)
+                if drift is not None:
+                    scored.count(drift, row)
+                whole += scored.tally
+                row += len(scored.frame)
+                report(len(scored.frame), share)
+        except UnreadablePart as reason:  # what was read of it stays
+            error = str(reason)
+        tallies.append(replace(whole, drift=drift, error=error))
+    if table.untouched:
+        table.write(no_rows(model, parts[0], options), types)
+    return tallies
 
 
 def settings_of(scoring: Scoring) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pandas as pd
 
+from deepsep.apps.sql.database import open_reader, open_writer
+from deepsep.apps.sql.into_tables import check_key_given, saying_what_is_written, score_into, settings_of
+from deepsep.apps.sql.query import Query, QueryTable
+from deepsep.apps.sql.scores_table import ScoresTable
 from deepsep.core.fields import with_fields
-from deepsep.databases.open_database import open_reader, open_writer
-from deepsep.scoring.into_tables import check_key_given, saying_what_is_written, score_into, settings_of
 from deepsep.scoring.local import label_type
 from deepsep.scoring.run import Progress, Scoring
-from deepsep.scoring.scores_tables import ScoresTable, TableWriter
 from deepsep.scoring.settings import BATCH_ROWS, MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
-from deepsep.table.queries import Query, QueryTable
 
 
 def score_query(
@@ -57,9 +57,9 @@ def score_query(
         Whether to replace a table of predictions of that name, by any model; the first batch takes
         its place. Other tables are never replaced.
     fast : bool, optional
-        As in :func:`score_file`. None: where the table has rows, by whom these were scored.
+        As in :func:`deepsep.scoring.score_file`. None: where the table has rows, by whom these were scored.
     reasons, decision, resources, progress, **fields
-        As in :func:`score_file`. A cluster does not score queries.
+        As in :func:`deepsep.scoring.score_file`. A cluster does not score queries.
 
     Returns
     -------
@@ -112,9 +112,8 @@ def write_scores(
             table.begin(reader.key_type(rows.sql, id)[0], replace=replace)
             table.describe(scoring.provenance, settings_of(scoring))
             types = label_type(model, scoring.decisions) | {id: rows.id_type(id)}
-        writer = TableWriter(table, types)
         with saying_what_is_written(table, 0, go_on):
             for frame in frames:
                 for start in range(0, max(len(frame), 1), BATCH_ROWS):
-                    writer.write(frame[start : start + BATCH_ROWS])
+                    table.write(frame[start : start + BATCH_ROWS], types)
     return table.rows

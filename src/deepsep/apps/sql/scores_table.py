@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from deepsep.databases.connections import Connection, literal, quoted
+from deepsep.apps.sql.connections import Connection, literal, quoted
 from deepsep.errors import DataError, DeepSepError, Setting
 from deepsep.scoring.writing import result_schema
 
@@ -145,12 +145,33 @@ class ScoresTable:
         self.connection.commit()
         return np.array([str(key) in known for key in keys], bool)
 
-    def write(self, table: Any) -> None:
-        """Write rows, sorted by their keys, in one transaction: all of them or none."""
+    @property
+    def untouched(self) -> bool:
+        """Whether this run has not written to it."""
+        return self._schema is None
+
+    def write(self, frame: pd.DataFrame, types: Mapping[str, Any]) -> None:
+        """Write rows, sorted by their keys, in one transaction: all of them or none.
+
+        ``types`` are the Arrow types of columns that the first rows do not determine.
+        """
+        table, first = pa.Table.from_pandas(frame, preserve_index=False), self.untouched
+        if first:
+            schema = result_schema(table.schema, types)
+            self._schema = pa.schema([(each.name, SMALL_TYPES.get(each.type, each.type)) for each in schema])
+        try:
+            table = table.cast(self._schema)
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"the rows do not fit into the columns of the table {self.name}: {error}. Name another table with "
+                "{to}, or replace it with {replace}.",
+                to=Setting("to"),
+                replace=Setting("replace", True),
+            ) from None
         keys = table[self.id].combine_chunks()
         records = ".".join(map(quoted, self._records))
         try:
-            if self._schema is None:
+            if first:
                 self._create(records, table.schema)
             if len(keys):
                 self.connection.execute(
@@ -163,7 +184,6 @@ class ScoresTable:
             with suppress(DeepSepError):  # where the connection is cut, the server does it
                 self.connection.rollback()
             raise
-        self._schema = table.schema
         if len(keys):
             self.rows, self.last_key = self.rows + len(keys), keys[-1].as_py()
 
@@ -211,35 +231,3 @@ class ScoresTable:
         records = ".".join(map(quoted, self._records))
         self.connection.execute(f"update {records} set drift = {literal(json.dumps(drift))} where {self._about}")
         self.connection.commit()
-
-
-class TableWriter:
-    """Writes frames to a table of a database, like ``Writer`` to a file."""
-
-    def __init__(self, table: ScoresTable, types: Mapping[str, Any]) -> None:
-        self.table, self.types = table, types
-        self.empty = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def write(self, frame: pd.DataFrame) -> None:
-        """Append rows, in one transaction."""
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        if self.empty:
-            schema = result_schema(table.schema, self.types)
-            self._schema = pa.schema([(each.name, SMALL_TYPES.get(each.type, each.type)) for each in schema])
-        try:
-            table = table.cast(self._schema)
-        except pa.ArrowInvalid as error:
-            raise DataError(
-                f"the rows do not fit into the columns of the table {self.table.name}: {error}. Name another table "
-                "with {to}, or replace it with {replace}.",
-                to=Setting("to"),
-                replace=Setting("replace", True),
-            ) from None
-        self.table.write(table)
-        self.empty = False

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from deepsep.cluster.connection import connected
-from deepsep.cluster.ray_workers import Workers
+from deepsep.apps.ray.connection import connected
+from deepsep.apps.ray.workers import Workers
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.local import score_parts as score_here
 from deepsep.scoring.parts import Part, Report
@@ -15,14 +15,14 @@ from deepsep.scoring.parts import Part, Report
 MIN_STUDENT_ROWS = 300_000  # of these, Ray took 3.8 times as long as one machine: docs/results/scoring.md
 
 
-def score_parts_on_ray(
+def score_parts(
     model: Any,
     parts: Sequence[Part],
     options: Mapping[str, Any],
     report: Report,
     *,
-    address: str | None = None,
-    workers: int | None = None,
+    address: str | None,
+    workers: int | None,
 ) -> list[Tally]:
     """Score the parts on a cluster and return what each holds.
 

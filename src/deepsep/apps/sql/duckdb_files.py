@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from deepsep.databases.connections import ONE_SELECT, Connection, literal, quoted, tables_of
+from deepsep.apps.sql.connections import ONE_SELECT, Connection, literal, quoted, tables_of
 from deepsep.errors import DataError, missing_package
 
 

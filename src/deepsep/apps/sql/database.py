@@ -1,4 +1,4 @@
-"""Addresses of databases; those with a password are refused."""
+"""Addresses of databases, of which those with a password are refused, and connections to them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
+from deepsep.apps.sql.connections import Connection
+from deepsep.apps.sql.duckdb_files import DuckDB
+from deepsep.apps.sql.postgresql import PostgreSQL
+from deepsep.apps.sql.sqlite import SQLite
 from deepsep.errors import DataError, Setting
 
 System = Literal["postgresql", "sqlite", "duckdb"]
@@ -46,6 +50,24 @@ class Address:
         if found.system != system:
             raise DataError(f"{found.place} is a database of {found.system}, not of {system}. Name its path alone.")
         return found
+
+
+def open_reader(database: str, *, with_writer: bool = False) -> Connection:
+    """Return a connection that can only read; ``with_writer``: this process also writes to the same database."""
+    return _open(Address.of(database), read_only=True, shared=with_writer)
+
+
+def open_writer(database: str) -> Connection:
+    """Return a connection that can write."""
+    return _open(Address.of(database), read_only=False, shared=True)
+
+
+def _open(address: Address, *, read_only: bool, shared: bool) -> Connection:
+    if address.system == "postgresql":
+        return PostgreSQL(address.place, read_only=read_only)
+    if address.system == "sqlite":
+        return SQLite(address.place, read_only=read_only)
+    return DuckDB(address.place, read_only=read_only, shared=shared)
 
 
 def check_address(text: str, setting: str = "database") -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.databases.connections import LOCK_SECONDS, ONE_SELECT, AdbcConnection, literal, quoted, tables_of
+from deepsep.apps.sql.connections import LOCK_SECONDS, ONE_SELECT, AdbcConnection, literal, quoted, tables_of
 from deepsep.errors import DataError, missing_package
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-import pyarrow as pa
-
-from deepsep.databases.addresses import check_address
-from deepsep.databases.connections import Connection, quoted
-from deepsep.databases.open_database import open_reader
+from deepsep.apps.sql.connections import Connection, quoted
+from deepsep.apps.sql.database import check_address, open_reader
 from deepsep.errors import DataError, Setting
-from deepsep.table.arrow_frames import to_frame
-from deepsep.table.column_types import ColumnType
-from deepsep.table.locations import check_memory, find_column
+from deepsep.table.external import ExternalRows, with_shares
+from deepsep.table.locations import find_column
+from deepsep.table.source import Names, Pairs, Types
 from deepsep.table.text import check_unique
 
 
 @dataclass(frozen=True)
-class Query:
+class Query(ExternalRows):
     """Rows in a database.
 
     Parameters
@@ -39,6 +36,17 @@ class Query:
 
     def __str__(self) -> str:
         return f"a query to {self.database}"
+
+    @property
+    def place(self) -> str:
+        """The database."""
+        return self.database
+
+    @contextmanager
+    def open(self, id: str | None = None, *, unique: bool = False) -> Iterator[QueryTable]:
+        """Connect to the database, and run the query when rows are asked for."""
+        with open_reader(self.database) as connection:
+            yield QueryTable(connection, self.sql, id=id, unique=unique)
 
 
 class QueryTable:
@@ -77,10 +85,9 @@ class QueryTable:
         self.sql = sql.strip().rstrip(";").rstrip()
         if not self.sql:
             raise DataError("{query} is empty. Write one, such as: select * from customers", query=Setting("query"))
-        columns = connection.columns(self.sql)
+        self._kinds = dict(columns := connection.columns(self.sql))
         self.names = [name for name, _ in columns]
         check_unique("the query", self.names)
-        self.kinds = dict(columns)
         source = f"from ({self.sql}\n) as deepsep_source"
         key = None if id is None else quoted(find_column(self.names, id, "id column"))
         if besides is not None:
@@ -102,26 +109,16 @@ class QueryTable:
         self.n_rows: int = count
         self._source = source if key is None else f"{source} order by deepsep_source.{key}"
 
-    def tables(
-        self,
-        rows: int,
-        columns: Sequence[str],
-        types: Mapping[str, ColumnType],
-        id: str | None = None,
-        dictionaries: Sequence[str] = (),
-    ) -> Iterator[tuple[Any, float]]:
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield Arrow tables of ``rows`` rows (the last may be shorter), each with the share of the rows read so far.
 
         The database knows the types of its columns: ``types`` and the rest matter to a ``TableFile`` only.
         """
-        done = 0
-        for table in self.pieces(rows, columns):
-            done += len(table)
-            yield table, min(done / max(self.n_rows, 1), 1.0)
+        return with_shares(self.pieces(rows, columns), self.n_rows)
 
     def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:
         """Yield the tables alone."""
-        chosen = ", ".join(self.connection.readable(name, self.kinds[name]) for name in columns)
+        chosen = ", ".join(self.connection.readable(name, self._kinds[name]) for name in columns)
         yield from self.connection.stream(f"select {chosen} {self._source}", rows)
 
     @property
@@ -132,19 +129,3 @@ class QueryTable:
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers."""
         return self.connection.key_type(self.sql, name)[1]
-
-
-def read_query(query: Query, id: str | None, max_bytes: int | None) -> pd.DataFrame:
-    """Return all rows of a query, sorted by identifiers if there are any."""
-    query_batch_rows = 50_000
-    growth = 4.0  # bytes of memory needed, per byte of the rows as Arrow
-    with open_reader(query.database) as connection:
-        table = QueryTable(connection, query.sql, id=id)
-        pieces, size = [], 0
-        for piece in table.pieces(query_batch_rows, table.names):
-            pieces.append(piece)
-            size += piece.nbytes
-            check_memory(query, growth * size * max(table.n_rows / sum(map(len, pieces)), 1.0), max_bytes)
-        if not pieces:
-            raise DataError(f"{query} gives {len(table.names)} columns but no rows. Check its conditions.")
-        return to_frame(pa.concat_tables(pieces, promote_options="permissive"), id)

@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from deepsep.apps.sql.connections import Connection
+from deepsep.apps.sql.database import open_writer
+from deepsep.apps.sql.into_tables import check_key_given, score_into
+from deepsep.apps.sql.scores_table import ScoresTable
 from deepsep.core.fields import with_fields
-from deepsep.databases.connections import Connection
-from deepsep.databases.open_database import open_writer
 from deepsep.errors import DataError, Setting
 from deepsep.scoring.files import plan_parts, warn_of_failed
-from deepsep.scoring.into_tables import check_key_given, score_into
 from deepsep.scoring.local import id_type
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring
-from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.scoring.settings import MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.table.arrow_frames import cells_of, key_hashes
 from deepsep.table.locations import Named, files_of, table_at
@@ -60,7 +60,7 @@ def score_to_table(
     model : fitted classifier, or path
         The model, or the folder of a saved one.
     source : str, path, or sequence of them
-        As in :func:`score_file`. Of several files, one that cannot be read is left out, with a warning.
+        As in :func:`deepsep.scoring.score_file`. Of several files, one that cannot be read is left out, with a warning.
     to : str
         Name of the table, or "schema.table"; see :func:`score_query`.
     database : str
@@ -71,7 +71,7 @@ def score_to_table(
     replace, fast
         As in :func:`score_query`.
     reasons, reading, decision, resources, progress, **fields
-        As in :func:`score_file`. A cluster does not score into a database.
+        As in :func:`deepsep.scoring.score_file`. A cluster does not score into a database.
 
     Returns
     -------

@@ -1,1 +1,0 @@
-"""Scoring on a Ray cluster: the connection, and workers that are replaced when they die."""

@@ -1,1 +1,0 @@
-"""Connections to databases through Arrow: PostgreSQL, and files of SQLite and DuckDB."""

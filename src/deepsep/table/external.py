@@ -1,0 +1,132 @@
+"""Rows outside files and memory, such as those of a query to a database."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from deepsep.errors import DataError
+from deepsep.table.arrow_frames import key_hashes, to_frame
+from deepsep.table.locations import check_memory
+from deepsep.table.source import Names, Pairs, SomeRows, Source, Types
+
+Array = NDArray[Any]
+
+
+class ExternalTable(Source, Protocol):
+    """Open rows of another program, which knows their number and the types of their columns."""
+
+    n_rows: int
+
+    def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield Arrow tables of at most ``rows`` rows."""
+
+
+class ExternalRows(ABC):
+    """Rows of another program, which are opened for each use.
+
+    A subclass stands where a path does: in ``fit``, ``read_table``, ``read_sample`` and ``score_file``. That of
+    deepsep is :class:`deepsep.apps.sql.Query`.
+    """
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """The path or address of what holds the rows."""
+
+    @abstractmethod
+    def open(self, id: str | None = None, *, unique: bool = False) -> AbstractContextManager[ExternalTable]:
+        """Open the rows, sorted by ``id`` if it is given; ``unique``: raise if two rows have the same."""
+
+
+class RepeatedRows:
+    """Open rows that are read several times for one fit, and must be the same each time, while others may write.
+
+    Parameters
+    ----------
+    table : ExternalTable
+        Sorted by ``id``.
+    place : str
+        What holds the rows, for messages.
+    id : str
+        The column of keys.
+    keys : array of uint64, optional
+        Hashes of the keys that the rows had before. None: they are read for the first time.
+
+    Attributes
+    ----------
+    keys : array of uint64 or None
+        Hashes of the keys, in order, once all rows have been read.
+    """
+
+    def __init__(self, table: ExternalTable, place: str, id: str, keys: Array | None) -> None:
+        self.table, self.place, self.id, self.keys = table, place, id, keys
+        self.names, self.n_rows = table.names, table.n_rows
+        self.rows_at_most, self.id_type = table.rows_at_most, table.id_type
+
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
+        """Yield Arrow tables, each with the share of the rows read so far."""
+        return with_shares(self.pieces(rows, columns), self.n_rows)
+
+    def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield Arrow tables of ``rows`` rows, or raise if their keys are not those of before."""
+        known, hashes, done = self.keys, [np.empty(0, np.uint64)], 0
+        for piece in self.table.pieces(rows, list(dict.fromkeys([*columns, self.id]))):
+            own = key_hashes(piece[self.id])
+            if known is None:
+                hashes.append(own)
+            elif not np.array_equal(own, known[done : done + len(own)]):
+                self._refuse()
+            done += len(own)
+            yield piece.select(columns)
+        if known is None:
+            self.keys = np.concatenate(hashes)
+        elif done < len(known):
+            self._refuse()
+
+    def _refuse(self) -> None:
+        raise DataError(
+            f"the query to {self.place} gave other rows when it was run again. A fit to a large table runs it several "
+            "times, and draws a part of the unlabelled ones itself. Leave out random(), samples and limit, or fit "
+            "again when nothing writes to the table."
+        )
+
+
+def with_shares(pieces: Iterator[Any], n_rows: int) -> Iterator[tuple[Any, float]]:
+    """Yield pieces of a table of this many rows, each with the share of the rows read so far."""
+    done = 0
+    for piece in pieces:
+        done += len(piece)
+        yield piece, min(done / max(n_rows, 1), 1.0)
+
+
+def read_external(rows: ExternalRows, id: str | None, max_bytes: int | None) -> pd.DataFrame:
+    """Return all rows, sorted by identifiers if there are any."""
+    batch_rows = 50_000
+    growth = 4.0  # bytes of memory needed, per byte of the rows as Arrow
+    with rows.open(id) as table:
+        pieces, size = [], 0
+        for piece in table.pieces(batch_rows, table.names):
+            pieces.append(piece)
+            size += piece.nbytes
+            check_memory(rows, growth * size * max(table.n_rows / sum(map(len, pieces)), 1.0), max_bytes)
+        if not pieces:
+            raise DataError(f"{rows} gives {len(table.names)} columns but no rows. Check its conditions.")
+        return to_frame(pa.concat_tables(pieces, promote_options="permissive"), id)
+
+
+def rows_without_keys(table: RepeatedRows, without: Array) -> SomeRows:
+    """Return the rows without those whose keys have these hashes: others may have come since."""
+    return SomeRows(
+        table,
+        lambda batch, first: ~np.isin(key_hashes(batch[table.id]), without),
+        n_without=len(without),
+        key=table.id,
+    )
