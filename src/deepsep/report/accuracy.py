@@ -21,7 +21,7 @@ from deepsep.report.held_out import BASELINE_METHODS, START_KEY, Evaluation
 Array = NDArray[Any]
 
 
-def measure(evaluation: Evaluation | None, estimator: Any, known: Labels, seed: int) -> dict[str, Any]:
+def measure_accuracy(evaluation: Evaluation | None, estimator: Any, known: Labels, seed: int) -> dict[str, Any]:
     """Return the parts of a summary that rest on held-out rows; most are None without an evaluation."""
     uses = uses_unlabeled(estimator)
     if evaluation is None:

@@ -19,13 +19,13 @@ def profiles(features: list[Feature], codes: Array, classes: list[str]) -> list[
     values = np.stack([feature.values for feature in features]) if features else np.empty((0, len(codes)))
     known = ~np.isnan(values)
     filled = np.where(known, values, 0.0)
-    mean = divide(filled.sum(axis=1), known.sum(axis=1))
-    spread = np.sqrt(divide((np.where(known, values - mean[:, None], 0.0) ** 2).sum(axis=1), known.sum(axis=1)))
+    mean = ratio(filled.sum(axis=1), known.sum(axis=1))
+    spread = np.sqrt(ratio((np.where(known, values - mean[:, None], 0.0) ** 2).sum(axis=1), known.sum(axis=1)))
     result = []
     for k, name in enumerate(classes):
         own = codes == k
-        inside = divide(filled[:, own].sum(axis=1), known[:, own].sum(axis=1))
-        size = divide(inside - mean, spread)
+        inside = ratio(filled[:, own].sum(axis=1), known[:, own].sum(axis=1))
+        size = ratio(inside - mean, spread)
         result.append(
             {
                 "class": name,
@@ -75,6 +75,6 @@ def _largest_differences(
     return lines
 
 
-def divide(a: Array, b: Array) -> Array:
+def ratio(a: Array, b: Array) -> Array:
     """Return a / b, NaN where b is not above 0."""
-    return np.asarray(np.divide(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))
+    return np.asarray(np.ratio(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))

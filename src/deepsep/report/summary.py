@@ -22,7 +22,7 @@ from deepsep.evaluation.frames import column_names, in_batches, take
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, doubtful_labels, rank_labels, suspicious_labels
 from deepsep.report import outcome
-from deepsep.report.accuracy import measure, state_for_population
+from deepsep.report.accuracy import measure_accuracy, state_for_population
 from deepsep.report.committee_held_out import is_fitted_to, members
 from deepsep.report.explanation import importance, tree
 from deepsep.report.findings import check_model, too_different
@@ -182,7 +182,7 @@ def summarize(
     predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
     given, evidence = given_shares(estimator, known.classes), None if evaluation is None else evaluation.evidence
     summary["shares"] = class_shares(known, rows, p, weight, given, evidence)
-    summary |= measure(evaluation, estimator, known, seed)
+    summary |= measure_accuracy(evaluation, estimator, known, seed)
     summary["members"] = None if committee is None else members(committee)
     summary["suspicious"] = None if evaluation is None else _suspicious(committee, evaluation, known, ids)
     holds = evaluation is not None and not too_different(summary["findings"])

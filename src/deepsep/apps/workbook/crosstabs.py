@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from deepsep.core.column_kinds import kind_of, seconds_of
-from deepsep.report.profiles import divide
+from deepsep.report.profiles import ratio
 
 Array = NDArray[Any]
 Kind = Literal["number", "date", "category", "text"]
@@ -82,7 +82,7 @@ def profile_lines(column: ProfiledColumn, segment: Array, n_segments: int, weigh
         at = column.codes == code
         counts = np.bincount(segment[at], weight[at], n_segments)
         if code >= 0 or at.any():
-            lines.append(_line(column.name, name, "share", counts.sum() / size.sum(), divide(counts, size)))
+            lines.append(_line(column.name, name, "share", counts.sum() / size.sum(), ratio(counts, size)))
     return lines if column.numbers is None else lines + _number_lines(column, segment, n_segments, weight)
 
 
@@ -97,9 +97,9 @@ def _number_lines(column: ProfiledColumn, segment: Array, n_segments: int, weigh
     if column.kind == "date":
         return [Line(column.name, "median", "date", _median(x, w), medians, np.full(n_segments, np.nan))]
     mean = float(w @ x / w.sum())
-    means = divide(np.bincount(k, w * x, n_segments), np.bincount(k, w, n_segments))
+    means = ratio(np.bincount(k, w * x, n_segments), np.bincount(k, w, n_segments))
     spread = float(np.sqrt(w @ (x - mean) ** 2 / w.sum()))
-    away = divide(means - mean, np.full(n_segments, spread))
+    away = ratio(means - mean, np.full(n_segments, spread))
     above = x.min() >= 0
     return [
         _line(column.name, f"{what}mean", "number", mean, means, above),
