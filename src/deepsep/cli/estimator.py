@@ -93,7 +93,7 @@ def read_shares(file: Path) -> dict[str, float]:
         pairs = list(content.items())
     else:
         from deepsep.table import read_table
-        from deepsep.table.opened import open_files
+        from deepsep.table.batches import open_files
 
         table = open_files(file)
         names = table.names

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deepsep.table.column_types import ColumnType
+from deepsep.core.column_kinds import ColumnType
 from deepsep.table.source import Source
 
 Report = Callable[[int, float], None]  # rows just scored, and the share of the source read so far
