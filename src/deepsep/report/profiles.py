@@ -77,4 +77,4 @@ def _largest_differences(
 
 def ratio(a: Array, b: Array) -> Array:
     """Return a / b, NaN where b is not above 0."""
-    return np.asarray(np.ratio(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))
+    return np.asarray(np.divide(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))

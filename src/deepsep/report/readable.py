@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from deepsep.core.column_kinds import seconds_of
+from deepsep.core.column_kinds import ColumnType, seconds_of
 from deepsep.core.model_parts import first_step
 from deepsep.report.wording import number, percent
-from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame, decide, for_encoders
 
 Array = NDArray[Any]
