@@ -42,7 +42,8 @@ def with_effort(settings: dict[str, Any], effort: str | None) -> dict[str, Any]:
 
 def settings_by_method(given: list[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the settings of several methods, given as METHOD.NAME=VALUE, or NAME=VALUE where only one has NAME."""
-    from deepsep.classifiers.catalogue import find_method, setting_names
+    from deepsep.classifiers.building import setting_names
+    from deepsep.classifiers.catalogue import find_method
 
     settings: dict[str, dict[str, Any]] = {}
     for key, value in parse_settings(given).items():

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.catalogue import CATALOGUE, find_method, shipped_method
+from deepsep.classifiers.building import shipped_method
+from deepsep.classifiers.catalogue import CATALOGUE, find_method
 from deepsep.core.checks import check_priors, is_integer
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
