@@ -12,7 +12,8 @@ def test_explain_names_the_columns_that_drive_the_classes(people: Path, model: P
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
     assert {line["column"] for line in content["importance"]["columns"] if line["clear"]} == {"age", "plan"}
-    assert "which column holds the labels?" in run("explain", model, people).stderr
+    again = run("explain", model, people, "--json")  # the model remembers its column of labels
+    assert json.loads(again.stdout) == content
 
 
 def test_explain_refuses_labels_of_other_classes(people: Path, model: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli.command import command
 from deepsep.cli.console import EXIT_INTERRUPTED, Console
-from deepsep.cli.options import Drop, Engine, option, split_names
+from deepsep.cli.options import Drop, option, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError, missing_package
 
 if TYPE_CHECKING:
@@ -66,10 +66,6 @@ def experiment(
         list[str] | None, option("--set", "METHOD.NAME=VALUE", "A setting, such as deepsep.rounds=3.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Fits to run in parallel; by default one per core.", min=1)] = None,
-    engine: Annotated[Engine, typer.Option(help="ray: on a Ray cluster that can reach the folder.")] = Engine.local,
-    address: Annotated[
-        str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.")
-    ] = None,
     *,
     out: Console,
 ) -> None:
@@ -81,7 +77,7 @@ def experiment(
     Example: deepsep experiment --labels 35,50 --shuffles 2 --no-tune -o results
     """
     names = split_names(methods)
-    _check(names, ablation, engine, address, output)
+    _check(names, ablation, output)
     n_trials = _trials(out, no_tune, trials)
 
     from deepsep.study import gather, prepare, write
@@ -105,7 +101,7 @@ def experiment(
     )
     for notice in what.plan.notices:
         out.warn(notice)
-    failure, seconds = _run(out, what, jobs, engine, address)
+    failure, seconds = _run(out, what, jobs)
     results = gather(what)
     if results is None:
         raise failure or DataError("no fit is finished. Run the same command again.")
@@ -134,7 +130,7 @@ def experiment(
     )
 
 
-def _check(names: list[str], ablation: bool, engine: Engine, address: str | None, output: Path) -> None:
+def _check(names: list[str], ablation: bool, output: Path) -> None:
     """Raise if the options are inconsistent, before anything is read."""
     from deepsep.study.study_models import build_study_model
 
@@ -147,8 +143,6 @@ def _check(names: list[str], ablation: bool, engine: Engine, address: str | None
         build_study_model(name)  # raises if there is no such method, or its package is missing
     if ablation and "deepsep" not in names:
         raise ParameterError("--ablation removes parts of deepsep: add deepsep to --methods.")
-    if address is not None and engine is not Engine.ray:
-        raise ParameterError("--address needs --engine ray.")
     if output.is_file():
         raise DataError(f"{output} is a file, which deepsep does not overwrite. Name another folder with -o.")
 
@@ -223,9 +217,7 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
     return name, frame.drop(columns=apart), label, about
 
 
-def _run(
-    out: Console, what: Any, jobs: int | None, engine: Engine, address: str | None
-) -> tuple[DeepSepError | None, float]:
+def _run(out: Console, what: Any, jobs: int | None) -> tuple[DeepSepError | None, float]:
     """Run the unfinished fits with a progress bar; return the error, if any, and the seconds."""
     import time
 
@@ -238,7 +230,7 @@ def _run(
     out.note(f"{len(what.cells)} fits" + (f", {done} of them already finished." if done else "."))
     try:
         with out.bar("Fits", total=pending) as bar:
-            run(what, jobs=jobs or cpu_count(), engine=engine.value, address=address, on_cell=bar.update)
+            run(what, jobs=jobs or cpu_count(), on_cell=bar.update)
     except KeyboardInterrupt:
         typer.echo("Interrupted. Finished fits are kept: run the same command to continue.", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepsep.cli.printed_lines import aligned, decision_lines, finding_lines
 from deepsep.model.model_folder import PREDICTIONS_NAME, REPORT_FILE, SUSPICIOUS_FILE
-from deepsep.report.label_gain import more_labels
+from deepsep.report.outcome import more_labels
 from deepsep.report.provenance import rows_in_model
 from deepsep.report.wording import percent, span
 
