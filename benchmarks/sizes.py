@@ -25,9 +25,9 @@ from tables import load, table_names
 
 from deepsep.core.labels import Labels
 from deepsep.errors import LabelError
+from deepsep.evaluation.class_sizes import class_sizes, screened_shares
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.sizes import class_sizes, screened_shares
 
 RESULTS = Path(__file__).parent / "results"
 LABELS, UNLABELED = (35, 125, 500), (100, 3000)

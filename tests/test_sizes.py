@@ -10,9 +10,9 @@ from command_line import run
 import deepsep
 from deepsep import Committee, for_table
 from deepsep.errors import DataError, ParameterError
+from deepsep.evaluation.class_sizes import KnownShares, class_sizes, screened_shares
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.intervals import wilson
-from deepsep.evaluation.sizes import KnownShares, class_sizes, screened_shares
 
 CHEAP = {"members": ["logistic-regression"], "effort": "fast", "student": False, "n_jobs": 1, "random_state": 0}
 

@@ -51,7 +51,7 @@ def sizes(
     from deepsep.cli.words import in_options
     from deepsep.model.model_folder import read_labels_used
     from deepsep.model.reading_again import read_again
-    from deepsep.model.sizes import sizes_in_table
+    from deepsep.model.segment_sizes import sizes_in_table
     from deepsep.scoring.writing import Writer
 
     fitted = open_classifier(model, "sizes")

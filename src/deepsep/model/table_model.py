@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deepsep.evaluation.evidence import Evidence
     from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
     from deepsep.model.predictions import Predictions
-    from deepsep.model.sizes import Sizes
+    from deepsep.model.segment_sizes import Sizes
     from deepsep.model.training_table import TableOrigin, Training
     from deepsep.scoring.run import Progress
     from deepsep.table.reading_settings import Reading
@@ -299,7 +299,7 @@ class TableModel(Pipeline):
         weight : array-like, optional
             Weights of the rows of ``table``.
         """
-        from deepsep.model.sizes import as_groups, segment_sizes
+        from deepsep.model.segment_sizes import as_groups, segment_sizes
 
         if table is not None:
             if by is not None:

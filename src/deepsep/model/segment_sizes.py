@@ -14,9 +14,9 @@ from deepsep.classifiers.committee.members import COMMITTEE
 from deepsep.core.checks import is_integer
 from deepsep.core.labels import codes_of
 from deepsep.errors import DataError, ParameterError, Setting, Worded
+from deepsep.evaluation.class_sizes import KnownShares, Size, class_sizes, screened_shares
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.frames import in_batches
-from deepsep.evaluation.sizes import KnownShares, Size, class_sizes, screened_shares
 from deepsep.model.training_table import ROW_COLUMN, weights_in
 from deepsep.table.columns import key_text
 from deepsep.table.locations import find_column
