@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
     from deepsep.model.predictions import Predictions
     from deepsep.model.training_table import TableOrigin, Training
-    from deepsep.scoring.run import Progress
+    from deepsep.scoring.job import Progress
     from deepsep.table.column_types import ColumnType
     from deepsep.table.reading_settings import Reading
 

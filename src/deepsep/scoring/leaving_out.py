@@ -16,8 +16,8 @@ from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.core.notices import warn
 from deepsep.drift.typical_values import typical_values, values_of
 from deepsep.errors import ParameterError, Setting
+from deepsep.models import profile_of
 from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
-from deepsep.scoring.remembered import profile_of
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.pipeline import source_columns
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from deepsep.apps.sql.connections import Connection, literal, quoted
 from deepsep.errors import DataError, DeepSepError, Setting
-from deepsep.scoring.writing import result_schema
+from deepsep.scoring.writer import result_schema
 
 SMALL_TYPES = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}  # types that drivers know
 KEYS_PER_QUERY = 5_000  # keys that a query asks about at a time

@@ -88,6 +88,15 @@ class Writer:
             self._file.close()
 
 
+def is_result(path: Path) -> bool:
+    """Whether a file is a Parquet file that a :class:`Writer` wrote."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError):
+        return False
+    return PARQUET_MARK.items() <= metadata.items()
+
+
 def result_schema(schema: Any, types: Mapping[str, Any]) -> Any:
     """Return the Arrow schema of a result, with the types of columns that its first rows do not determine."""
     return pa.schema([field.with_type(types.get(field.name, field.type)) for field in schema])
