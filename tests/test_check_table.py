@@ -11,9 +11,9 @@ from scipy import stats
 
 from deepsep import TSVM, for_table
 from deepsep.core.labels import read_labels
+from deepsep.drift.labeled_rows import compare_labeled
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning
 from deepsep.table import check_table, join_labels
-from deepsep.table.leaks import drift
 
 
 def people(n=400, labeled=100, seed=0):
@@ -148,7 +148,7 @@ def test_without_weights_differences_are_those_of_scipy():
     labeled = rng.random(500) < 0.3
     age = rng.normal(40, 8, 500).round() + 5 * labeled
     plan = np.where(rng.random(500) < 0.3 + 0.3 * labeled, "pro", "free")
-    one, two = drift({"age": pd.Series(age), "plan": pd.Series(plan)}, labeled)
+    one, two = compare_labeled({"age": pd.Series(age), "plan": pd.Series(plan)}, labeled)
     counts = pd.crosstab(labeled, plan).to_numpy()
     shares = counts / counts.sum(axis=1, keepdims=True)
     expected = {"age": stats.ks_2samp(age[labeled], age[~labeled]).statistic, "plan": abs(shares[0] - shares[1])[0]}
@@ -160,8 +160,8 @@ def test_a_weight_of_two_counts_as_two_rows():
     labeled, weight = rng.random(300) < 0.5, rng.integers(1, 4, 300)
     columns = {"x": pd.Series(rng.normal(size=300) + labeled), "plan": pd.Series(rng.choice(["a", "b"], 300))}
     twice = {name: column.repeat(weight).reset_index(drop=True) for name, column in columns.items()}
-    (weighted,) = drift(columns, labeled, weight.astype(float))
-    (repeated,) = drift(twice, labeled.repeat(weight))
+    (weighted,) = compare_labeled(columns, labeled, weight.astype(float))
+    (repeated,) = compare_labeled(twice, labeled.repeat(weight))
     assert weighted.distance == pytest.approx(repeated.distance)
     assert weighted.how == repeated.how
 

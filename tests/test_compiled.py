@@ -14,8 +14,8 @@ from deepsep.networks import NetworkAverage, NumpyNetwork, OneHotAverage
 from deepsep.scoring import score_file, score_frame
 from deepsep.scoring.who_scores import with_student
 from deepsep.table.arrow_frames import to_frame
-from deepsep.table.compiled import CompiledEncoding, InterpolatedScores
-from deepsep.table.normal_scores import NormalScores
+from deepsep.table.compiled import CompiledEncoding
+from deepsep.table.normal_scores import InterpolatedScores, NormalScores
 
 SEVERAL = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 

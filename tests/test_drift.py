@@ -11,8 +11,9 @@ from scipy import stats
 
 from deepsep import TSVM, for_table, load, method, save
 from deepsep.drift.counts import Counts, one_in
-from deepsep.drift.differences import bins_differ, chance_of_extremes, find_drift, shares_differ
+from deepsep.drift.differences import find_drift
 from deepsep.drift.profile import bin_of, count_bins, dump_profile, profile_column, profile_table, read_profile
+from deepsep.drift.two_samples import bins_differ, chance_of_extremes, shares_differ
 from deepsep.errors import DataError, DriftWarning, ModelFileError, ParameterError
 from deepsep.scoring import compare_with_training, remember_training, score_file
 

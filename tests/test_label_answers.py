@@ -105,21 +105,6 @@ def test_an_earlier_file_is_continued_as_people_save_it(tmp_path: Path) -> None:
         assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_files_of_earlier_versions_keep_their_meaning(tmp_path: Path) -> None:
-    file = tmp_path / "labels.csv"
-    lines = "1,gold,label,random\n2,blue,label,model\n3,,not sure,search\n4,gold,label,search\n5,gold,label,\n"
-    file.write_text(f"id,segment,answer,chosen\n{lines}")
-    drawn = {"1": "random", "2": "chosen", "3": "chosen", "4": "chosen", "5": None}
-    assert {id: answer.drawn for id, answer in read(file).items()} == drawn
-    table = pd.DataFrame({"id": range(1, 7), "segment": pd.Series([None] * 6, dtype=object)})
-    frame, _ = join_labels(table[["id"]], read_table(file, label="segment", id="id"), on="id", label="segment")
-    assert frame["labels_drawn"].tolist() == ["random", "chosen", None, "chosen", None, None]
-    answers = Answers(file, "id", "segment")
-    answers.give("6", Answer("blue", "random"))
-    assert file.read_text(encoding="utf-8-sig").startswith("id,segment,answer,labels_drawn\n1,gold,label,random\n2,")
-    assert {id: answer.drawn for id, answer in read(file).items()} == {**drawn, "6": "random"}
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -12,7 +12,7 @@ import deepsep
 from deepsep.apps.label.answer_file import Answer, Answers
 from deepsep.errors import DataError, ParameterError
 from deepsep.table import add_labels, join_labels, read_table
-from deepsep.table.drawn import read_drawn, word_or_column
+from deepsep.table.drawn import word_or_column
 
 MEMBERS = ("--set", "members=['logistic-regression']", "--effort", "fast")
 QUICK = (*MEMBERS, "--set", "student=False", "--set", "learning_curve=False", "--no-report", "--drop", "weight")
@@ -119,7 +119,7 @@ def test_every_file_of_labels_keeps_its_own_origins(people: Path) -> None:
     ids = frame["customer"]
     one.write_text(f"customer,segment,labels_drawn\n{ids[40]},gold,random\n{ids[41]},blue,\n")
     two.write_text(f"customer,segment,how\n{ids[42]},gold,quota\n{ids[0]},{frame['segment'][0]},chosen\n")
-    three.write_text(f"customer,segment,answer,chosen\n{ids[43]},gold,label,random\n{ids[44]},grey,label,model\n")
+    three.write_text(f"customer,segment,labels_drawn\n{ids[43]},gold,random\n{ids[44]},grey,chosen\n")
     files = [part for file in (one, two, three) for part in ("--labels", file)]
     drawn = drawn_in(fit(people, *files, "--labels-drawn", "how"))
     assert [drawn[ids[i]] for i in (40, 41, 42, 0, 43, 44)] == ["random", None, "quota", "chosen", "random", "chosen"]
@@ -156,12 +156,6 @@ def test_joined_and_added_labels_carry_their_origins() -> None:
     assert "labels_drawn" not in join_labels(people, plain, on="user")[0]
     with pytest.raises(DataError, match="labels: column 'labels_drawn': row 2 has 'hard'"):
         join_labels(people, first.assign(labels_drawn=["random", "hard"]), on="user")
-
-
-def test_a_column_that_only_looks_like_the_page_is_left_alone() -> None:
-    table = pd.DataFrame({"answer": ["label", "label"], "chosen": ["red", "random"]})
-    assert read_drawn(table, [True, True], "t") is None
-    assert read_drawn(table.assign(answer="yes", chosen="random"), [True, True], "t") is None
 
 
 # -- next, and rounds of labels ------------------------------------------------------------------------------------

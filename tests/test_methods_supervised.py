@@ -25,7 +25,6 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import deepsep.files.folder
 import deepsep.files.manifest
 import deepsep.models
 from deepsep import LabeledFold, for_table, method
@@ -365,10 +364,10 @@ def forge(place, content=None, edit=lambda manifest: None):
     if content is not None:
         (part,) = (name for name in manifest["files"] if name.startswith("parts/"))
         (place / part).write_bytes(content)
-        manifest["files"][part] = {"size": len(content), "sha256": deepsep.files.folder.sha256(content)}
+        manifest["files"][part] = {"size": len(content), "sha256": deepsep.files.manifest.sha256(content)}
     edit(manifest)
     manifest.pop("sha256")
-    manifest["sha256"] = deepsep.files.folder.sha256(deepsep.files.manifest.canonical(manifest))
+    manifest["sha256"] = deepsep.files.manifest.sha256(deepsep.files.manifest.canonical(manifest))
     (place / "manifest.json").write_bytes(deepsep.files.manifest.canonical(manifest))
 
 

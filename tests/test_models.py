@@ -24,12 +24,11 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import deepsep.files.atomic
-import deepsep.files.folder
 import deepsep.files.manifest
 import deepsep.models
 import deepsep.solvers.spaces
 from deepsep import TSVM, DeepSep
-from deepsep.core.fingerprint import fingerprint
+from deepsep.core.training_rows import fingerprint
 from deepsep.errors import (
     ApproximationWarning,
     DeepSepWarning,
@@ -130,12 +129,12 @@ def rewrite(place, **changes):
     manifest = json.loads((place / "manifest.json").read_bytes())
     for name, content in changes.pop("files", {}).items():
         (place / name).write_bytes(content)
-        manifest["files"][name] = {"size": len(content), "sha256": deepsep.files.folder.sha256(content)}
+        manifest["files"][name] = {"size": len(content), "sha256": deepsep.files.manifest.sha256(content)}
     edit = changes.pop("edit", lambda manifest: None)
     manifest.update(changes)
     edit(manifest)
     manifest.pop("sha256")
-    manifest["sha256"] = deepsep.files.folder.sha256(deepsep.files.manifest.canonical(manifest))
+    manifest["sha256"] = deepsep.files.manifest.sha256(deepsep.files.manifest.canonical(manifest))
     (place / "manifest.json").write_bytes(deepsep.files.manifest.canonical(manifest))
 
 

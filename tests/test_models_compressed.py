@@ -10,8 +10,7 @@ import pytest
 from deepsep import method
 from deepsep.errors import ModelFileError
 from deepsep.files import packed
-from deepsep.files.folder import sha256
-from deepsep.files.manifest import canonical
+from deepsep.files.manifest import canonical, sha256
 from deepsep.models import load, save
 
 

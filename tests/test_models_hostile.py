@@ -23,8 +23,7 @@ from deepsep import TSVM, Committee, DeepSep, for_table, method
 from deepsep.classifiers import Supervised
 from deepsep.errors import DeepSepError, ModelFileError
 from deepsep.files import packed
-from deepsep.files.folder import sha256
-from deepsep.files.manifest import canonical
+from deepsep.files.manifest import canonical, sha256
 from deepsep.models import load, save
 from deepsep.scoring import compare_with_training, remember_training
 

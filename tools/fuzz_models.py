@@ -28,8 +28,7 @@ from safetensors.numpy import save as write_tensors
 
 from deepsep import for_table, load, method, methods, save
 from deepsep.errors import DeepSepError
-from deepsep.files.folder import sha256
-from deepsep.files.manifest import canonical
+from deepsep.files.manifest import canonical, sha256
 from deepsep.files.packed import compress, decompress
 
 SECONDS, MEMORY = 30, 6 << 30

@@ -17,9 +17,16 @@ from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.drift.profile import TrainingProfile, read_profile
 from deepsep.errors import DeepSepError, DeepSepWarning, ModelFileError, ParameterError
-from deepsep.files.array_layout import part_names, restore_arrays
-from deepsep.files.folder import read_checked
-from deepsep.files.manifest import ARRAYS_FILE, PARTS_FOLDER, PROFILE_FILE, STEPS_FOLDER, check_versions, read_manifest
+from deepsep.files.manifest import (
+    ARRAYS_FILE,
+    PARTS_FOLDER,
+    PROFILE_FILE,
+    STEPS_FOLDER,
+    check_versions,
+    read_checked,
+    read_manifest,
+)
+from deepsep.files.packed import part_names, restore_arrays
 from deepsep.files.plain import unpack
 from deepsep.files.saving import save
 from deepsep.files.steps import load_step

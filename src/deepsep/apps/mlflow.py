@@ -17,8 +17,7 @@ import pandas as pd
 
 from deepsep._version import __version__
 from deepsep.errors import ModelFileError, missing_package
-from deepsep.files.folder import read_file
-from deepsep.files.manifest import MANIFEST_FILE, read_manifest, versions
+from deepsep.files.manifest import MANIFEST_FILE, read_file, read_manifest, versions
 from deepsep.model.loading import load
 from deepsep.models import save
 from deepsep.scoring.frame import schema_of, score_frame

@@ -23,14 +23,13 @@ from deepsep.classifiers.catalogue import uses_unlabeled
 from deepsep.core.arrays import checked_array, checked_codes
 from deepsep.core.checks import check_not_constant, private_generator, require, row_weights
 from deepsep.core.context import Context
-from deepsep.core.fingerprint import fingerprint
 from deepsep.core.labels import codes_of, given_labels
 from deepsep.core.magnitudes import divide, find_exponents
 from deepsep.core.notices import warn
 from deepsep.core.probability import check_probabilities
 from deepsep.core.sklearn_callers import check_wrappers
 from deepsep.core.threads import one_blas_thread
-from deepsep.core.training_rows import TrainingRows, read_new_rows, read_training_rows
+from deepsep.core.training_rows import TrainingRows, fingerprint, read_new_rows, read_training_rows
 from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.files.saving import COMMON_ATTRIBUTES, save
 

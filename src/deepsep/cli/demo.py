@@ -36,7 +36,7 @@ def demo(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.files.atomic import install
-        from deepsep.files.folder import read_folder
+        from deepsep.files.manifest import read_folder
 
         began = time.perf_counter()
         target = _check_folder(output)

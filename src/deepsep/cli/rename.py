@@ -47,7 +47,7 @@ def rename(
         from deepsep.cli.renamed_files import classifier_files, segment_files
         from deepsep.errors import DataError
         from deepsep.files.atomic import install
-        from deepsep.files.folder import read_folder
+        from deepsep.files.manifest import read_folder
         from deepsep.files.saving import MODEL_FILES, model_files
         from deepsep.models import load, rename_classes
         from deepsep.survey import SurveySegments

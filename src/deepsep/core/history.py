@@ -16,16 +16,8 @@ BAR_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}, {n_fmt}/{
 class History:
     """Collects the rows of a fit, passes each to a callback, and shows a progress bar while it is open.
 
-    Parameters
-    ----------
-    n_epochs : int
-        Epochs in the whole fit, to estimate the remaining time.
-    verbose : bool
-        Whether to show a progress bar on standard error.
-    callback : callable, optional
-        Called with each row.
-    on_step : callable, optional
-        Called with (epochs since the last call, loss).
+    ``n_epochs`` are those of the whole fit, for the remaining time; ``on_step`` is called with (epochs since the last
+    call, loss).
     """
 
     def __init__(

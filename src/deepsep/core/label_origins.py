@@ -19,20 +19,12 @@ LABEL_ORIGINS = ("random", "quota", "chosen")
 
 @dataclass(frozen=True)
 class LabelOrigins:
-    """The origin of every label.
+    """The origin of every label."""
 
-    Attributes
-    ----------
-    codes : array (n,)
-        Of all rows: indices into ``LABEL_ORIGINS``, -1 for a row without a label.
-    rests_on : tuple of str
-        The origins of the labels on which an accuracy may rest: random, quota, both, or none.
-    given : bool
-        Whether the user gave all of them; otherwise some are guessed from the number of labels of each class.
-    """
-
-    codes: Array
+    codes: Array  # (n,): indices into ``LABEL_ORIGINS``, -1 for a row without a label
+    # The origins of the labels on which an accuracy may rest: random, quota, both, or none
     rests_on: tuple[str, ...] = ("random",)
+    # Whether the user gave all of them; otherwise some are guessed from the number of labels of each class
     given: bool = True
 
     @property

@@ -25,18 +25,10 @@ MIN_IDENTIFIERS = 100  # this many labels, all different, look like identifiers
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels as codes.
+    """Labels as codes."""
 
-    Attributes
-    ----------
-    codes : array (n,) of int
-        Index into ``classes``; -1 for an unlabelled row.
-    classes : array (c,)
-        The distinct labels, sorted.
-    """
-
-    codes: Array
-    classes: Array
+    codes: Array  # (n,): index into ``classes``; -1 for an unlabelled row
+    classes: Array  # (c,): the distinct labels, sorted
 
     @property
     def labeled(self) -> Array:

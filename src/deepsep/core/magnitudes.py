@@ -23,19 +23,8 @@ MAX_MAGNITUDE = 2.0**55  # beyond which a value of a new row makes no difference
 def find_exponents(X: Any, names: Any = None, *, together: bool = False) -> Array | None:
     """Return for each column the exponent of the power of two by which it is divided; None if none needs it.
 
-    Parameters
-    ----------
-    X : array or CSR matrix (n, d)
-        Finite numbers.
-    names : sequence of str, optional
-        The columns, for messages.
-    together : bool, default=False
-        Whether all columns get the same exponent, for a method to which their sizes relative to each other matter.
-
-    Raises
-    ------
-    DataError
-        If a single value is so large that compared with it all other rows would be alike.
+    With ``together`` all columns get the same one, for methods to which their sizes relative to each other matter. A
+    single value compared with which all other rows would be alike is a DataError, which names the column.
     """
     low, high = 2.0**-20, 2.0**50  # largest value of an ordinary column: about 1e-6 to 1e15
     largest = np.maximum(_dense(X.max(axis=0)), -_dense(X.min(axis=0))).astype(np.float64)

@@ -15,17 +15,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Mixture:
-    """Mixture of several models' probabilities: the product of p^(w / T), normalised.
+    """Mixture of several models' probabilities: the product of p^(w / T), normalised."""
 
-    Attributes
-    ----------
-    weights : array (k,)
-        Of the models; they sum to one.
-    temperature : float
-        T: above one the mixture is less sure than the geometric mean of the models, below one surer.
-    """
-
-    weights: Array
+    weights: Array  # (k,): of the models; they sum to one
+    # T: above one the mixture is less sure than the geometric mean of the models, below one surer
     temperature: float = 1.0
 
     def __call__(self, p: Array) -> Array:
@@ -79,12 +72,7 @@ def mixtures_without_folds(
 ) -> list[tuple[Array, Mixture]]:
     """Return for every fold the rows that it holds out, and the mixture that was fitted without their labels.
 
-    Parameters
-    ----------
-    p, codes, weight
-        As for :func:`fit_mixture`.
-    rows, fold : array (m,)
-        Index of each row, since a row can occur several times, and the fold that held it out.
+    ``rows`` are the indices of the rows, which can occur several times, and ``fold`` is the one that held each out.
     """
     mixtures = []
     for number in np.unique(fold):

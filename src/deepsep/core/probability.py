@@ -30,21 +30,8 @@ def check_probabilities(p: Array) -> Array:
 def fit_platt(scores: Array, codes: Array, weight: Array) -> tuple[float, float]:
     """Fit p = sigmoid(slope * score + offset) to "is this the row's class?", with Platt's smoothed targets.
 
-    Slope and offset are shared by all classes, so normalised probabilities keep the order of the scores.
-
-    Parameters
-    ----------
-    scores : array (n, c)
-        One score per class.
-    codes : array (n,) of int
-        The class of each row.
-    weight : array (n,)
-        A weight of k counts as k rows.
-
-    Returns
-    -------
-    slope, offset : float
-        The slope is positive.
+    Slope, which is positive, and offset are shared by all classes, so normalised probabilities keep the order of the
+    scores, (n, c). A weight of k counts as k rows.
     """
     own = codes[:, None] == np.arange(scores.shape[1])
     pair_weight = np.broadcast_to(weight[:, None], own.shape)
@@ -88,25 +75,11 @@ def platt_probabilities(scores: Array, slope: float, offset: float) -> Array:
 
 
 def log_shift_to_shares(log_p: Array, shares: Array, weight: Array) -> Array:
-    """Return the a for which softmax(log p + a), averaged over the rows, is ``shares``.
+    """Return the a, (c,) with mean 0, for which softmax(log p + a), averaged over the rows, is ``shares``.
 
     If two populations differ only in their class shares, the probabilities of one are those of the other times a factor
     per class, normalised. Correct probabilities average to the shares of the population, which determines the factors
     e^a. The problem is convex: a minimises mean logsumexp(log p + a) - shares . a.
-
-    Parameters
-    ----------
-    log_p : array (n, c)
-        Logarithms of probabilities.
-    shares : array (c,)
-        Positive, summing to one.
-    weight : array (n,)
-        A weight of k counts as k rows.
-
-    Returns
-    -------
-    a : array (c,)
-        With mean zero.
     """
     log_p, part = log_p.astype(np.float64), weight / weight.sum()
 
@@ -126,15 +99,8 @@ def log_shift_to_shares(log_p: Array, shares: Array, weight: Array) -> Array:
 def prior_shift(shares: Array, log_p: Array, weight: Array, codes: Array, code_weight: Array) -> Array:
     """Return the logs of the factors that adjust probabilities to known class shares.
 
-    Parameters
-    ----------
-    shares : array (c,)
-        Shares of the classes in the population.
-    log_p, weight : array (n, c) and (n,)
-        Log probabilities and weights of the unlabelled rows. Their weighted mean probabilities become the shares.
-    codes, code_weight : array (m,)
-        Classes and weights of the labelled rows. They are used if there are no unlabelled rows, which is correct if
-        the labelled rows of each class are a fair sample of it.
+    The weighted mean probabilities of the unlabelled rows, given as logs, become the shares. If there are none, the
+    classes of the labelled rows are used, which is correct if the labelled rows of each class are a fair sample of it.
     """
     if len(weight):
         return log_shift_to_shares(log_p, shares, weight)
@@ -154,21 +120,12 @@ def hard_votes(scores: Array) -> Array:
 
 @dataclass(frozen=True)
 class ScoreProbabilities:
-    """Maps scores, one per class, to class probabilities.
+    """Maps scores, one per class, to class probabilities."""
 
-    Attributes
-    ----------
-    kind : {"platt", "softmax", "hard"}
-        A sigmoid of each score, normalised; the softmax of the scores; or 1 for the highest score.
-    platt : (slope, offset) or None
-        Slope and offset of the sigmoid.
-    shift : array (c,) or None
-        Added to the log probabilities, so that they match known class shares.
-    """
-
+    # A sigmoid of each score, normalised; the softmax of the scores; or 1 for the highest score
     kind: Literal["platt", "softmax", "hard"]
-    platt: tuple[float, float] | None = None
-    shift: Array | None = None
+    platt: tuple[float, float] | None = None  # slope and offset of the sigmoid
+    shift: Array | None = None  # (c,): added to the log probabilities, so that they match known class shares
 
     def log_probabilities(self, scores: Array) -> Array:
         """Return the log probabilities, up to a constant per row."""
@@ -254,15 +211,9 @@ def temper(probabilities: Array, temperature: float) -> Array:
 def mixture_weights(likelihoods: Array, weight: Array, *, penalty: float = 0.3) -> Array:
     """Return the weights with which several models' probabilities are best averaged; equal ones without evidence.
 
-    The weights are the softmax of the numbers a that minimise the log loss of the mixture, summed over rows, plus
-    ``penalty * sum a^2``.
-
-    Parameters
-    ----------
-    likelihoods : array (models, n)
-        The probability that each model gave to the class of each row without having seen its label.
-    weight : array (n,)
-        A weight of k counts as k rows.
+    They are the softmax of the numbers a that minimise the log loss of the mixture, summed over rows, plus ``penalty *
+    sum a^2``. The likelihoods, (models, n), are the probability that each model gave to the class of each row without
+    having seen its label.
     """
     likelihoods = np.maximum(likelihoods, 1e-7)
 

@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.utils import Bunch
 
 from deepsep.errors import DataError
-from deepsep.files.folder import sha256
+from deepsep.files.manifest import sha256
 
 FOODS_SHA256 = "2f0bf5404f6947416028ce96a22ecdfa10b5895709002e3cdda0012a95b9dfcc"
 

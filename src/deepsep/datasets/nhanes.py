@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.utils import Bunch
 
 from deepsep.errors import DataError
-from deepsep.files.folder import sha256
+from deepsep.files.manifest import sha256
 from deepsep.survey import SurveySegments
 
 FILE_HASHES = {

@@ -23,33 +23,19 @@ def one_in(rows: int | None, enough: int = 5_000) -> int:
 
 
 class ColumnCounts:
-    """Histogram of one column.
-
-    Attributes
-    ----------
-    gaps : int
-        Rows without a value.
-    counts : array of int
-        Of numbers: values below the range, in each bin, and above it. Of categories: values at each level, and at
-        others.
-    new : int
-        Values at levels that the training table does not have; if its rare levels are unknown, at all unnamed levels.
-    others : Counter
-        These levels.
-    typical : float or None
-        The median of a batch of numbers, once most are outside the range.
-    """
+    """Histogram of one column."""
 
     def __init__(self, profile: ColumnProfile) -> None:
         self.profile = profile
         self.edges = np.array(profile.edges)
         self.levels = {level: place for place, level in enumerate(profile.levels)}
-        self.gaps = 0
+        self.gaps = 0  # rows without a value
+        # Of numbers: values below the range, in each bin, and above it. Of categories: at each level, and at others.
         self.counts = np.zeros(len(profile.levels) + 1 if profile.kind == "category" else len(self.edges) + 1, np.int64)
         self.marks = set(profile.marks or ())
-        self.new = 0
-        self.others: Counter[str] = Counter()
-        self.typical: float | None = None
+        self.new = 0  # values at levels that the training table lacks; at all unnamed ones if its rare ones are unknown
+        self.others: Counter[str] = Counter()  # these levels
+        self.typical: float | None = None  # the median of a batch of numbers, once most are outside the range
 
     def add(self, column: Any) -> None:
         """Count the next rows: a Series, numbers with NaN for gaps, or (levels with None for gaps, codes of rows)."""
@@ -120,26 +106,16 @@ class ColumnCounts:
 class Counts:
     """Counts of the rows that were scored, to compare with a training profile.
 
-    Attributes
-    ----------
-    rows : int
-        Rows seen.
-    counted : int
-        Rows whose columns were counted: all, or one in ``every``, chosen pseudo-randomly by row number.
-    columns : dict {column: ColumnCounts}
-    classes : array of int
-        Rows per class, in the order of ``classes_``; empty if the profile has no predictions.
-    confidence : ColumnCounts or None
-    total_confidence : float
-        Sum of the confidence.
+    Columns are counted in one row in ``every``, chosen pseudo-randomly by row number.
     """
 
     def __init__(self, profile: TrainingProfile, every: int = 1) -> None:
         self.profile, self.every = profile, every
-        self.rows = self.counted = 0
+        self.rows = self.counted = 0  # rows seen, and rows whose columns were counted
         self._chosen: Array | slice = slice(None)  # the rows of the last batch whose columns were counted
         self.columns = {name: ColumnCounts(column) for name, column in profile.columns.items()}
         answers = profile.answers
+        # Rows per class, in the order of ``classes_``; empty if the profile has no predictions.
         self.classes = np.zeros(0 if answers is None else len(answers.shares), np.int64)
         known = None if answers is None else answers.confidence
         self.confidence = None if known is None else ColumnCounts(known)

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, kolmogorov, ndtr
 
 from deepsep.drift.counts import ColumnCounts, Counts
 from deepsep.drift.drift_text import sentence
 from deepsep.drift.profile import ColumnProfile, TrainingProfile
+from deepsep.drift.two_samples import bins_differ, chance_of_extremes, levels_differ, shares_differ
 
 Array = NDArray[Any]
 
@@ -149,13 +149,11 @@ def _compare_levels(name: str, found: ColumnCounts, n: float) -> tuple[list[Find
         "certain": profile.marks is not None,
         "example": common and common[0],
     }
-    p = shares_differ(expected, n, here, m)
-    chance = float(shares_differ(usual, n, new, m))
-    findings.append(Finding(name, "new", new - usual, chance, values))
-    distance = float(np.abs(here - expected).sum() / 2)
+    findings.append(Finding(name, "new", new - usual, float(shares_differ(usual, n, new, m)), values))
+    distance, chance = levels_differ(expected, n, here, m)
     at = int(np.argmax(np.abs(here[:-1] - expected[:-1]))) if len(known) else 0
     values = {"level": profile.levels[at], "here": float(here[at]), "training": float(expected[at])}
-    findings.append(Finding(name, "levels", distance, min(1.0, float(p.min()) * len(p)), values))
+    findings.append(Finding(name, "levels", distance, chance, values))
     return findings, {"new": round(new, 6), "distance": round(distance, 6)}
 
 
@@ -174,8 +172,7 @@ def _compare_answers(
     }
     at = int(np.abs(here - was).argmax())
     values = {"level": str(classes[at]), "here": float(here[at]), "training": answers.shares[at]}
-    p = shares_differ(was, answers.rows, here, m)
-    distance, chance = float(np.abs(here - was).sum() / 2), min(1.0, float(p.min()) * len(p))
+    distance, chance = levels_differ(was, answers.rows, here, m)
     least = LEAST_EFFECTS["classes"] + (0 if agreement is None else 1 - agreement)
     findings = [Finding(None, "classes", distance, chance, values, least)]
     found, known = counts.confidence, answers.confidence
@@ -202,51 +199,3 @@ def _inner(found: ColumnCounts) -> Array:
 
 def _median(profile: ColumnProfile) -> float:
     return profile.edges[int(np.searchsorted(np.cumsum(profile.shares), 0.5)) + 1]
-
-
-# -- tests of two samples --------------------------------------------------------------------------------------
-
-
-def shares_differ(was: Any, n: float, now: Any, m: int) -> Array:
-    """Return the p-values of pairs of shares, of n and m rows.
-
-    They come from the angles of the shares, whose variance does not depend on the shares. If fewer than 30 rows are
-    expected, they come from the binomial distribution of these rows over the two samples.
-
-    Examples
-    --------
-    >>> shares_differ([0.0, 0.5], 900, [0.03, 0.5], 100).round(4).tolist()
-    [0.002, 1.0]
-    """
-    was, now = np.clip(was, 0, 1), np.clip(now, 0, 1)
-    angle = 2 * np.abs(np.arcsin(np.sqrt(was)) - np.arcsin(np.sqrt(now)))
-    by_angle = 2 * ndtr(-angle / np.sqrt(1 / n + 1 / m))
-    common = was * n + now * m > (n + m) / 2
-    here, there = np.where(common, 1 - now, now) * m, np.where(common, 1 - was, was) * n
-    share = m / (n + m)
-    less, more = betainc(there, here + 1, 1 - share), betainc(here, there + 1, share)
-    by_count = np.minimum(1, 2 * np.minimum(np.where(there > 0, less, 1), np.where(here > 0, more, 1)))
-    few = (here + there) * min(share, 1 - share) < 30
-    return np.asarray(np.where(few, by_count, by_angle))
-
-
-def chance_of_extremes(outside: int, m: int, n: float) -> float:
-    """Return the probability that ``outside`` of m rows are beyond all n others, so that these m have the extremes."""
-    k = np.arange(min(outside, m))
-    return float(np.exp(np.log((m - k) / (n + m - k)).sum()))
-
-
-def bins_differ(was: Array, n: float, now: Array, m: int) -> tuple[float, float, int]:
-    """Return the largest difference between two distributions over bins, its p-value, and its bin.
-
-    The p-value is twice the smaller one of Kolmogorov and Smirnov's test, which detects any difference, and Wilcoxon's,
-    which detects shifts better. Both are corrected for, or conservative with, values in the same bin.
-    """
-    gap = np.abs(np.cumsum(was) - np.cumsum(now))
-    at = int(gap.argmax())
-    smirnov = kolmogorov(np.sqrt(n * m / (n + m)) * gap[at])
-    both, total = was * n + now * m, n + m
-    above = float(now @ (np.cumsum(was) - was / 2)) - 0.5  # probability that a value here is the larger one, minus 0.5
-    variance = (total + 1) / (12 * n * m) * max(1 - float((both**3 - both).sum()) / (total**3 - total), 0.0)
-    wilcoxon = 2 * ndtr(-abs(above) / np.sqrt(variance)) if variance > 0 else 1.0
-    return float(gap[at]), float(min(1.0, 2 * min(smirnov, wilcoxon))), at

@@ -11,16 +11,7 @@ import numpy as np
 
 def sentence(column: str | None, what: str, values: Mapping[str, Any]) -> str:
     """Return a difference in words; the values are those of its finding."""
-    text = {
-        "above": _outside,
-        "below": _outside,
-        "gaps": _gaps,
-        "values": _values,
-        "levels": _levels,
-        "new": _new,
-        "classes": _classes,
-        "confidence": _confidence,
-    }[what](what, values)
+    text = _words(what, values)
     return text if column is None else f"{column}: {text}"
 
 
@@ -31,6 +22,27 @@ def notice(drift: Mapping[str, Any], shown: int = 5) -> str:
     head = "the rows differ from the training table, so their labels may be wrong:"
     tail = [f"and {more} more; the .drift.json file has them all"] if more > 0 else []
     return "\n  ".join([head, *lines[:shown], *tail])
+
+
+def _words(what: str, values: Mapping[str, Any]) -> str:
+    if what in ("above", "below"):
+        return _outside(what, values)
+    here, there = share(values["here"]), share(values["training"])
+    match what:
+        case "gaps":
+            return f"{here} of the rows have no value; {there} in the training table."
+        case "values":
+            return _value_words(values["kind"], here, there, values["value"])
+        case "levels":
+            return f"{here} of the values are {values['level']!r}; {there} in the training table."
+        case "classes":
+            return f"{here} of the rows are predicted as {values['level']!r}; {there} in the training table."
+        case "confidence":
+            return f"the mean confidence is {here}; {there} in the training table."
+    such = "" if values["example"] is None else f", such as {values['example']!r}"
+    if values["certain"]:
+        return f"{here} of the values do not occur in the training table{such}."
+    return f"{here} of the values are new or rare{such}; {there} in the training table."
 
 
 def _outside(what: str, values: Mapping[str, Any]) -> str:
@@ -50,39 +62,12 @@ def _outside(what: str, values: Mapping[str, Any]) -> str:
     return f"{text}."
 
 
-def _gaps(what: str, values: Mapping[str, Any]) -> str:
-    return f"{share(values['here'])} of the rows have no value; {share(values['training'])} in the training table."
-
-
-def _values(what: str, values: Mapping[str, Any]) -> str:
-    here, there, edge = share(values["here"]), share(values["training"]), values["value"]
-    if values["kind"] == "text":
+def _value_words(kind: str, here: str, there: str, edge: float) -> str:
+    if kind == "text":
         return f"{here} of the texts have at most {edge:.0f} letters; {there} in the training table."
-    if values["kind"] == "date":
+    if kind == "date":
         return f"{here} of the dates are up to {_value(edge, 'date')}; {there} in the training table."
     return f"{here} of the values are {_value(edge)} or less; {there} in the training table."
-
-
-def _levels(what: str, values: Mapping[str, Any]) -> str:
-    here, there = share(values["here"]), share(values["training"])
-    return f"{here} of the values are {values['level']!r}; {there} in the training table."
-
-
-def _new(what: str, values: Mapping[str, Any]) -> str:
-    here, there = share(values["here"]), share(values["training"])
-    such = "" if values["example"] is None else f", such as {values['example']!r}"
-    if values["certain"]:
-        return f"{here} of the values do not occur in the training table{such}."
-    return f"{here} of the values are new or rare{such}; {there} in the training table."
-
-
-def _classes(what: str, values: Mapping[str, Any]) -> str:
-    here, there = share(values["here"]), share(values["training"])
-    return f"{here} of the rows are predicted as {values['level']!r}; {there} in the training table."
-
-
-def _confidence(what: str, values: Mapping[str, Any]) -> str:
-    return f"the mean confidence is {share(values['here'])}; {share(values['training'])} in the training table."
 
 
 def share(value: float) -> str:

@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from deepsep.core.column_kinds import kind_of, seconds_of
+from deepsep.drift.two_samples import effective_rows
 from deepsep.errors import ModelFileError
 
 Array = NDArray[Any]
@@ -36,82 +38,41 @@ class ColumnProfile:
     """Profile of a column.
 
     Numbers are in bins: those of dates are seconds since 1970, those of text the lengths of the texts.
-
-    Attributes
-    ----------
-    kind : {"number", "date", "category", "text"}
-    gaps : float
-        Share of the rows without a value.
-    distinct : int
-        Number of different values.
-    edges : list of float
-        The lowest value and the upper edge of each bin; the last is the highest value.
-    levels : list of str
-        The levels of a category that are named.
-    shares : list of float
-        Share of the values in each bin or level.
-    others : float
-        Expected share of the values at levels that are not named.
-    new : float
-        Expected share of the values at levels that the training table does not have.
-    marks : list of int or None
-        A mark, one of 4,096 numbers, for each level that is not named, by which it is recognised. None if there are too
-        many, so that new levels cannot be distinguished from rare ones.
     """
 
     kind: Kind
-    gaps: float
-    distinct: int
-    edges: list[float]
-    levels: list[str]
-    shares: list[float]
-    others: float = 0.0
-    new: float = 0.0
+    gaps: float  # share of the rows without a value
+    distinct: int  # number of different values
+    edges: list[float]  # the lowest value and the upper edge of each bin; the last is the highest value
+    levels: list[str]  # the levels of a category that are named
+    shares: list[float]  # share of the values in each bin or level
+    others: float = 0.0  # expected share of the values at levels that are not named
+    new: float = 0.0  # expected share of the values at levels that the training table does not have
+    # A mark, one of 4,096 numbers, for each level that is not named, by which it is recognised. None if there are too
+    # many, so that new levels cannot be distinguished from rare ones.
     marks: list[int] | None = None
 
 
 @dataclass(frozen=True)
 class AnswerProfile:
-    """Profile of the model's predictions.
+    """Profile of the model's predictions."""
 
-    Attributes
-    ----------
-    rows : float
-        Effective number of rows.
-    shares : list of float
-        Share of the rows of each class, in the order of ``classes_``.
-    confidence : ColumnProfile or None
-        The confidence, if the rows are unlabelled: a model is more confident on rows with labels.
-    mean : float or None
-        The mean of the confidence.
-    """
-
-    rows: float
-    shares: list[float]
+    rows: float  # effective number of rows
+    shares: list[float]  # share of the rows of each class, in the order of ``classes_``
+    # The confidence, if the rows are unlabelled: a model is more confident on rows with labels
     confidence: ColumnProfile | None = None
-    mean: float | None = None
+    mean: float | None = None  # the mean of the confidence
 
 
 @dataclass(frozen=True)
 class TrainingProfile:
-    """Profile of a training table.
+    """Profile of a training table."""
 
-    Attributes
-    ----------
-    rows : int
-        Number of rows.
-    effective : float
-        Effective number of rows: the number of equally weighted rows whose means are as certain.
-    columns : dict {column: ColumnProfile}
-    answers : AnswerProfile or None
-    data : str or None
-        Fingerprint of the data that the model was fitted to; a model that is fitted again has another one.
-    """
-
-    rows: int
-    effective: float
+    rows: int  # number of rows
+    effective: float  # effective number of rows: the number of equally weighted rows whose means are as certain
     columns: dict[str, ColumnProfile]
     answers: AnswerProfile | None
+    # Fingerprint of the data that the model was fitted to; a model that is fitted again has another one
     data: str | None = None
 
 
@@ -161,11 +122,6 @@ def _profile_answers(proba: Array, weight: Array, unlabeled: Array | None) -> An
     return AnswerProfile(rows, shares, profile_column(pd.Series(best), weight), float(np.average(best, weights=weight)))
 
 
-def effective_rows(weight: Array) -> float:
-    """Return the number of equally weighted rows whose mean would be as certain (Kish)."""
-    return float(weight.sum() ** 2 / (weight**2).sum())
-
-
 def profile_column(column: pd.Series[Any], weight: Array) -> ColumnProfile:
     """Return the profile of one column: numbers, dates, or anything else as text."""
     counted = weight > 0
@@ -173,9 +129,9 @@ def profile_column(column: pd.Series[Any], weight: Array) -> ColumnProfile:
     gaps = float(f"{1 - weight[given].sum() / weight.sum():.6g}")
     values, weight = column[given], weight[given]
     kind: Kind
-    if pd.api.types.is_datetime64_any_dtype(column):
+    if kind_of(column) == "date":
         kind = "date"
-    elif pd.api.types.is_numeric_dtype(column):
+    elif kind_of(column) != "text":
         kind = "number"
     else:
         levels, named = _levels(values)
@@ -196,7 +152,7 @@ def as_numbers(values: pd.Series[Any], kind: Kind) -> Array:
     if kind == "number":
         return np.asarray(values.to_numpy(np.float64))
     if kind == "date":
-        return np.asarray(values.to_numpy("datetime64[us]").astype(np.int64) / 1e6)
+        return seconds_of(values)
     return np.asarray(values.str.len().to_numpy(np.float64))
 
 
@@ -312,17 +268,7 @@ def dump_profile(profile: TrainingProfile) -> bytes:
 
 
 def read_profile(data: bytes, kinds: Mapping[str, str], n_classes: int) -> TrainingProfile:
-    """Return the profile in a file, or raise if it does not belong to a model with these columns and classes.
-
-    Parameters
-    ----------
-    data : bytes
-        Result of ``dump_profile``.
-    kinds : dict {column: "number", "boolean", "date" or "text"}
-        The columns that the model uses.
-    n_classes : int
-        Number of the model's classes.
-    """
+    """Return the profile in a file, or raise if it does not belong to a model with these columns and classes."""
     try:
         _need(len(data) <= 1 << 25, "it is too large")
         content = json.loads(data)

@@ -24,11 +24,6 @@ from deepsep.files.packed import pack_file, unpack_file
 from deepsep.files.plain import pack, unpack
 from deepsep.files.tree_arrays import Trees
 
-__all__ = [
-    *("describe_classifier", "is_classifier", "is_described", "new_classifier"),
-    *("dump_classifiers", "load_classifiers"),
-]
-
 Array = NDArray[Any]
 Parts = tuple[dict[str, Any], dict[str, Any]]
 

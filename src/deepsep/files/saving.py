@@ -29,9 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.profile import dump_profile
 from deepsep.errors import ModelFileError
-from deepsep.files.array_layout import lay_out
 from deepsep.files.atomic import install
-from deepsep.files.folder import sha256
 from deepsep.files.foreign import describe_classifier, is_classifier
 from deepsep.files.manifest import (
     ARRAYS_FILE,
@@ -43,8 +41,10 @@ from deepsep.files.manifest import (
     STEPS_FOLDER,
     canonical,
     check_model_folder,
+    sha256,
     versions,
 )
+from deepsep.files.packed import lay_out
 from deepsep.files.plain import pack
 from deepsep.files.steps import dump_step
 

@@ -6,7 +6,7 @@ name is looked up in the lists here, so opening a file never builds anything els
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -225,76 +225,56 @@ class _Reader:
                 raise ValueError("an entry is a mapping")
             return entry
         kind, content = entry
-        build = getattr(self, f"_read_{kind}", None) if isinstance(kind, str) else None
-        if build is None:
-            raise ValueError(f"{kind!r} is not a kind of entry")
-        return build(content)
+        match kind:
+            case "float":
+                return float(content)
+            case "list" | "tuple" | "set":
+                return {"list": list, "tuple": tuple, "set": set}[kind](map(self.read, content))
+            case "slice":
+                start, stop, step = map(self.read, content)
+                return slice(start, stop, step)
+            case "dict":
+                name, items = content
+                return _find(_listed("dict", name))((self.read(key), self.read(item)) for key, item in items)
+            case "array":
+                return self._array(content)
+            case "scalar":
+                return self.read(content)[()]
+            case "dtype":
+                return np.dtype(_checked_dtype(content))
+            case "dates":
+                dtype, values = content
+                return np.asarray(self.read(values)).view(_checked_dtype(dtype))
+            case "cells":
+                return self._cells(*content)
+            case "random":
+                name, keys, position, gauss, cached = content
+                random = np.random.RandomState()
+                random.set_state((name, self.read(keys), position, gauss, cached))
+                return random
+            case "type" | "function":
+                return _find(_listed(kind, content))
+            case "same":
+                return self.objects[content]
+            case "object":
+                return self._object(*content)
+        raise ValueError(f"{kind!r} is not a kind of entry")
 
-    def _all(self, content: Iterable[Any]) -> list[Any]:
-        return [self.read(item) for item in content]
-
-    def _read_float(self, content: Any) -> float:
-        return float(content)
-
-    def _read_list(self, content: Any) -> list[Any]:
-        return self._all(content)
-
-    def _read_tuple(self, content: Any) -> tuple[Any, ...]:
-        return tuple(self._all(content))
-
-    def _read_set(self, content: Any) -> set[Any]:
-        return set(self._all(content))
-
-    def _read_slice(self, content: Any) -> slice:
-        start, stop, step = self._all(content)
-        return slice(start, stop, step)
-
-    def _read_dict(self, content: Any) -> dict[Any, Any]:
-        name, items = content
-        return _find(_listed("dict", name))((self.read(key), self.read(item)) for key, item in items)  # type: ignore[no-any-return]
-
-    def _read_array(self, content: Any) -> Array:
-        array = self._arrays[content]
+    def _array(self, name: str) -> Array:
+        array = self._arrays[name]
         if not isinstance(array, np.ndarray):
             raise TypeError("an array is of another kind")
         return array
 
-    def _read_scalar(self, content: Any) -> Any:
-        return self.read(content)[()]
-
-    def _read_dtype(self, content: Any) -> np.dtype[Any]:
-        return np.dtype(_checked_dtype(content))
-
-    def _read_dates(self, content: Any) -> Array:
-        dtype, values = content
-        return np.asarray(self.read(values)).view(_checked_dtype(dtype))
-
-    def _read_cells(self, content: Any) -> Array:
-        dtype, shape, cells = content
+    def _cells(self, dtype: str, shape: list[int], cells: list[Any]) -> Array:
         values = np.empty(len(cells), dtype=object)
-        values[:] = self._all(cells)
+        values[:] = [self.read(cell) for cell in cells]
         longest = max((len(str(cell)) for cell in values), default=0)
         if dtype != "|O" and np.dtype(_checked_dtype(dtype)).itemsize > max(4 * longest, 1_000):
             raise ValueError(f"type {dtype!r} is larger than its values")
         return values.astype(_checked_dtype(dtype)).reshape(shape)
 
-    def _read_random(self, content: Any) -> np.random.RandomState:
-        name, keys, position, gauss, cached = content
-        random = np.random.RandomState()
-        random.set_state((name, self.read(keys), position, gauss, cached))
-        return random
-
-    def _read_type(self, content: Any) -> type:
-        return _find(_listed("type", content))  # type: ignore[no-any-return]
-
-    def _read_function(self, content: Any) -> Any:
-        return _find(_listed("function", content))
-
-    def _read_same(self, content: Any) -> Any:
-        return self.objects[content]
-
-    def _read_object(self, content: Any) -> Any:
-        name, attributes = content
+    def _object(self, name: str, attributes: dict[str, Any]) -> Any:
         kind = _find(_listed("object", name))
         built = kind.__new__(kind)
         self.objects.append(built)

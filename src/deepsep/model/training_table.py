@@ -21,9 +21,8 @@ from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN, read_drawn, word_or_column
 from deepsep.table.excel import sheet_names
 from deepsep.table.external import ExternalRows, RepeatedRows, rows_without_keys
-from deepsep.table.join import USUAL_LABEL_NAMES, is_label, join_labels
+from deepsep.table.join import USUAL_LABEL_NAMES, add_labels, is_label, join_labels
 from deepsep.table.locations import find_column
-from deepsep.table.more_labels import add_labels
 from deepsep.table.opened import Opened, OpenFiles, open_files, open_table
 from deepsep.table.reading import check_types, read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
@@ -37,7 +36,7 @@ from deepsep.table.sampling import (
     read_rows,
     sample_rows,
 )
-from deepsep.table.table_in_memory import TableInMemory
+from deepsep.table.source import TableInMemory
 from deepsep.table.typed_cells import tidied
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.core.column_kinds import kind_of, seconds_of
 from deepsep.evaluation.frames import to_pandas
 from deepsep.report.wording import number, percent
 
@@ -61,18 +62,15 @@ def features_of(table: Any) -> list[Feature]:
 
 
 def _of_column(name: str, column: Any, max_levels: int = 30) -> list[Feature]:
-    from pandas.api import types
-
-    missing = column.isna().to_numpy()
-    if types.is_bool_dtype(column.dtype):
+    kind, missing = kind_of(column), column.isna().to_numpy()
+    if kind == "boolean":
         return [
             Feature(name, "yes", "level", column.fillna(False).to_numpy(float)),
             *_if_missing(name, missing),
         ]
-    if types.is_datetime64_any_dtype(column.dtype):
-        values = np.where(missing, np.nan, _days(column))
-        return [Feature(name, None, "date", values), *_if_missing(name, missing)]
-    if types.is_numeric_dtype(column.dtype):
+    if kind == "date":
+        return [Feature(name, None, "date", _days(column)), *_if_missing(name, missing)]
+    if kind == "number":
         values = column.to_numpy(dtype=float, na_value=np.nan)
         largest = float(np.finfo(np.float32).max)  # trees compute in single precision
         values = np.clip(np.where(np.isfinite(values), values, np.nan), -largest, largest)
@@ -99,4 +97,4 @@ def _if_missing(name: str, missing: Array) -> list[Feature]:
 def _days(column: Any) -> Array:
     if getattr(column.dtype, "tz", None) is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    return np.asarray(column.to_numpy("datetime64[s]").astype(np.int64) / SECONDS_PER_DAY)
+    return np.asarray(np.floor(seconds_of(column)) / SECONDS_PER_DAY)

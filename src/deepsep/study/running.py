@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from deepsep.core.column_kinds import kind_of
 from deepsep.core.worker_processes import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepError, missing_package
 from deepsep.files.atomic import writing
@@ -262,8 +263,4 @@ def table_digest(frame: pd.DataFrame) -> str:
 def _kind(column: pd.Series[Any]) -> str:
     import pandas as pd
 
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return "category"
-    tests = {"boolean": pd.api.types.is_bool_dtype, "number": pd.api.types.is_numeric_dtype}
-    tests["date"] = pd.api.types.is_datetime64_any_dtype
-    return next((kind for kind, test in tests.items() if test(column.dtype)), "text")
+    return "category" if isinstance(column.dtype, pd.CategoricalDtype) else kind_of(column)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from deepsep.table.join import join_labels
-    from deepsep.table.more_labels import add_labels
+    from deepsep.table.join import add_labels, join_labels
     from deepsep.table.quality import check_table
     from deepsep.table.reading import read_table
     from deepsep.table.reading_settings import Reading
@@ -21,7 +20,7 @@ __all__ = ["Reading", "add_labels", "check_table", "join_labels", "read_sample",
 
 _HOME = {
     "Reading": "deepsep.table.reading_settings",
-    "add_labels": "deepsep.table.more_labels",
+    "add_labels": "deepsep.table.join",
     "check_table": "deepsep.table.quality",
     "join_labels": "deepsep.table.join",
     "read_sample": "deepsep.table.sampling",

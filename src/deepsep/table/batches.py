@@ -19,6 +19,7 @@ from deepsep.table.excel import read_cells
 from deepsep.table.locations import MEMORY_GROWTH, FileType, check_memory, damaged, file_type, readable
 from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading_settings import AS_DETECTED, Reading
+from deepsep.table.source import Names, Pairs, Types
 from deepsep.table.spss import read_spss
 from deepsep.table.text import TextFormat, check_unique, stream_text
 from deepsep.table.typed_cells import sheet_frame, text_frame, tidied, typed_table
@@ -138,14 +139,7 @@ class TableFile:
         assert self.form is not None
         return text_frame(cells, self.form.delimiter, types, unconverted, self.reading.dayfirst)
 
-    def tables(
-        self,
-        rows: int,
-        columns: Sequence[str],
-        types: Mapping[str, ColumnType],
-        id: str | None = None,
-        dictionaries: Sequence[str] = (),
-    ) -> Iterator[tuple[Any, float]]:
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield what :meth:`batches` does as Arrow tables, but for Excel and SPSS files, which are DataFrames already.
 
         ``dictionaries`` are columns of text to read dictionary-encoded, if the file is a Parquet file.

@@ -33,17 +33,7 @@ def trimmed(cells: Any) -> Any:
 def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, dayfirst: bool | None = None) -> Any:
     """Return a column of text converted to the type it holds, or to the one that is wanted.
 
-    Parameters
-    ----------
-    cells : ChunkedArray of string
-    name : str
-        Name of the column, for messages.
-    wanted : "number", "boolean", "date", "text" or None
-        None: the type that the cells look like.
-    delimiter : str
-        The file's delimiter, which tells a decimal comma from a thousands separator.
-    dayfirst : bool, optional
-        Whether the day comes first in dates such as 05/03/2025. None: as the column shows.
+    The delimiter of the file tells a decimal comma from a thousands separator; ``dayfirst`` is that of ``Reading``.
     """
     cells = trimmed(cells)
     given = pc.drop_null(cells)

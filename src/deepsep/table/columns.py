@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from deepsep.core.column_kinds import kind_of
 from deepsep.core.labels import as_labels
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
@@ -99,19 +100,12 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         self.schema_: dict[str, ColumnType] = {}
         self.left_out_: dict[str, str] = {}
         for name in frame.columns:
-            kind = type_of(frame[name])
-            if kind is None:
-                self.left_out_[name] = "lists or other objects"
-                continue
-            values = convert(frame[name], kind)
-            reason = useless(frame[name], values, kind)
-            if not reason and labeled is not None:
-                reason = one_sided(values, labeled)
-            if reason and name not in self.keep:
-                self.left_out_[name] = reason
+            kind, cells, left_out = decide(frame[name], labeled)
+            if kind is None or (left_out and name not in self.keep):
+                self.left_out_[name] = left_out
             else:
                 self.schema_[name] = kind
-                columns[name] = for_encoders(values, kind)
+                columns[name] = for_encoders(cells, kind)
         self.feature_names_in_ = np.asarray(frame.columns, dtype=object)
         self.n_features_in_ = frame.shape[1]
         if not columns:
@@ -217,17 +211,34 @@ def check_names(schema: dict[str, ColumnType], left_out: dict[str, str], names: 
 # -- types -----------------------------------------------------------------------------------------------------
 
 
-def type_of(column: pd.Series[Any]) -> ColumnType | None:
-    """Return the type of a column, or None for lists and other objects."""
-    api = pd.api.types
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return "text"
-    if api.is_bool_dtype(column):
-        return "boolean"
-    if api.is_numeric_dtype(column) or api.is_timedelta64_dtype(column):
-        return "number"
-    if api.is_datetime64_any_dtype(column) or isinstance(column.dtype, pd.PeriodDtype):
+class DecidedColumn(NamedTuple):
+    """A column with its type, None for lists and other objects; its cells of that type; why a model leaves it out."""
+
+    kind: ColumnType | None
+    cells: pd.Series[Any]
+    left_out: str
+
+
+def decide(column: pd.Series[Any], labeled: Any = None) -> DecidedColumn:
+    """Decide what a column is, and whether a model can learn from it; ``labeled`` are the rows with a label."""
+    kind = _type_of(column)
+    if kind is None:
+        return DecidedColumn(kind, column, "lists or other objects")
+    cells = convert(column, kind)
+    left_out = _useless(column, cells, kind)
+    if not left_out and labeled is not None:
+        left_out = one_sided(cells, labeled)
+    return DecidedColumn(kind, cells, left_out)
+
+
+def _type_of(column: pd.Series[Any]) -> ColumnType | None:
+    """Return the type of a column, by that of its values or, if they are text, by what they look like."""
+    if isinstance(column.dtype, pd.PeriodDtype):
         return "date"
+    if pd.api.types.is_timedelta64_dtype(column):
+        return "number"
+    if (kind := kind_of(column)) != "text" or isinstance(column.dtype, pd.CategoricalDtype):
+        return kind
     given = column.dropna()
     if column.dtype != object:
         given = pd.Series(given.unique(), dtype="str")  # text: its distinct values suffice, and are fewer
@@ -339,7 +350,7 @@ def for_encoders(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
 # -- identifiers and constants ---------------------------------------------------------------------------------
 
 
-def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) -> str:
+def _useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) -> str:
     """Return why nothing can be learned from a column ("constant", "identifier", "empty"), or "" if something can.
 
     ``values`` are the cells of the column converted to its type.

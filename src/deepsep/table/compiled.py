@@ -8,7 +8,6 @@ texts and columns of unusual types take the ordinary way, column by column.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +20,8 @@ from sklearn.impute import SimpleImputer
 from deepsep.core.model_parts import is_pipeline
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.columns import UsefulColumns, as_frame, as_text, check_names, convert, for_encoders
-from deepsep.table.encoder import MAX_MATRIX_VALUE, TableEncoder
-from deepsep.table.normal_scores import MAX_SCORE, NormalScores
+from deepsep.table.encoder import MAX_MATRIX_VALUE, TableEncoder, n_levels
+from deepsep.table.normal_scores import InterpolatedScores
 
 Array = NDArray[Any]
 
@@ -278,19 +277,11 @@ def level_tables(encoder: Any) -> list[LevelTable]:
             other += "?"
         cells[len(known) + 1, k] = other
     block = np.asarray(encoder.transform(cells), np.float32)
-    ends = np.cumsum(_n_features(encoder, block.shape[1]))
+    ends = np.cumsum(n_levels(encoder))
     return [
         LevelTable(known, block[: len(known) + 2, end - width : end].copy())
         for known, end, width in zip(levels, ends, np.diff(ends, prepend=0), strict=True)
     ]
-
-
-def _n_features(encoder: Any, total: int) -> list[int]:
-    names = [f"{k}" for k in range(len(encoder.categories_))]
-    if total == len(names):
-        return [1] * total
-    prefix = [str(name).split("_", 1)[0] for name in encoder.get_feature_names_out(names)]
-    return [len(list(group)) for _, group in groupby(prefix)]
 
 
 # -- gaps ------------------------------------------------------------------------------------------------------
@@ -355,79 +346,3 @@ def _runs(places: Array) -> Iterator[tuple[slice, slice]]:
     for start, stop in zip([0, *cuts], [*cuts, len(places)], strict=True):
         if start < stop and places[start] >= 0:
             yield slice(int(start), int(stop)), slice(int(places[start]), int(places[stop - 1]) + 1)
-
-
-# -- numbers ---------------------------------------------------------------------------------------------------
-
-
-class InterpolatedScores:
-    """Normal scores of all columns at once: a binary search without branches, several times as fast as ``np.interp``.
-
-    Where a trial on all intervals shows another bit than ``np.interp`` gives, as on processors that fuse products and
-    sums, ``np.interp`` it is.
-    """
-
-    def __init__(self, scores: NormalScores) -> None:
-        bounds = [0, *scores.ends_]
-        self.knots = [(scores.values_[start:end], scores.scores_[start:end]) for start, end in pairwise(bounds)]
-        width = 1 << int(max(len(x) for x, _ in self.knots) - 1).bit_length()
-        shape = (len(self.knots), width)
-        self.steps = [width >> i for i in range(1, width.bit_length())]
-        self.edges = np.full(shape, np.inf, np.float32)
-        self.x, self.y, self.slopes = (np.zeros(shape) for _ in range(3))
-        for k, (x, y) in enumerate(self.knots):
-            self.edges[k, : len(x)] = self.x[k, : len(x)] = x
-            self.y[k, : len(x)] = y
-            with np.errstate(all="ignore"):
-                self.slopes[k, : len(x) - 1] = np.diff(y) / np.diff(x)
-        self.lowest = self.edges[:, :1].copy()
-        self.first = (np.arange(shape[0]) * width)[:, None]
-        self.fast = self._is_exact()
-
-    def __call__(self, values: Array) -> Array:
-        """Return the scores of values, (columns, n) of float32."""
-        return self._search(values) if self.fast else self._one_by_one(values)
-
-    def _search(self, values: Array) -> Array:
-        together = 16  # columns of numbers in work at a time: they stay in the cache
-        out = np.empty(values.shape, np.float32)
-        for start in range(0, len(values), together):
-            some = slice(start, start + together)
-            x = np.maximum(values[some], self.lowest[some])
-            at = np.empty(x.shape, np.intp)
-            at[:] = self.first[some]
-            edges, edge = self.edges.ravel(), np.empty(x.shape, np.float32)
-            for step in self.steps:
-                np.take(edges[step:], at, out=edge, mode="clip")
-                at += (x >= edge) * np.intp(step)
-            y = x - self.x.ravel().take(at)
-            y *= self.slopes.ravel().take(at)
-            y += self.y.ravel().take(at)
-            out[some] = y
-        return np.clip(out, -MAX_SCORE, MAX_SCORE, out=out)
-
-    def _one_by_one(self, values: Array) -> Array:
-        out = np.empty(values.shape, np.float32)
-        for k, (x, y) in enumerate(self.knots):
-            scores = np.interp(values[k], x, y)
-            out[k] = np.where(np.isnan(values[k]), np.nan, np.clip(scores, -MAX_SCORE, MAX_SCORE))
-        return out
-
-    def _is_exact(self) -> bool:
-        """Whether the search gives the bits of ``np.interp`` at every knot, between any two, and beyond them."""
-        if not all(np.array_equal(x.astype(np.float32), x) and (np.diff(x) > 0).all() for x, _ in self.knots):
-            return False
-        trial = np.repeat(self.lowest, 4 * self.edges.shape[1] + 3, axis=1)
-        for k, (x, _) in enumerate(self.knots):
-            between = [x[:-1] + share * np.diff(x) for share in (0.1, 0.37, 0.8)]
-            cells = np.concatenate([x, *between, [-MAX_MATRIX_VALUE, MAX_MATRIX_VALUE, np.nan]]).astype(np.float32)
-            trial[k, : len(cells)] = cells
-        with np.errstate(all="ignore"):
-            ours, theirs = self._search(trial), self._one_by_one(trial)
-        return bool(np.array_equal(ours.view(np.int32), theirs.view(np.int32)) or _same(ours, theirs))
-
-
-def _same(one: Array, other: Array) -> bool:
-    """Whether two arrays have the same bits wherever they are numbers, and no number in the same places."""
-    given = ~np.isnan(one)
-    return bool((given == ~np.isnan(other)).all() and (one[given].view(np.int32) == other[given].view(np.int32)).all())

@@ -31,15 +31,9 @@ class DateColumn:
     """A column of dates: examine all of its cells, then read them, all at once or piece by piece.
 
     Dates with the year first are clear, and dots mean that the day comes first, as in 31.12.2025. In dates such as
-    05/03/2025 the order is the one in which more cells are days of the calendar; if there is none, it is unclear.
-    A cell that is not a date, or not a day in the calendar, is a missing value.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column, for messages.
-    dayfirst : bool, optional
-        Whether the day comes first in dates such as 05/03/2025. None: as the cells show.
+    05/03/2025 the order is that of ``dayfirst`` or, if it is None, the one in which more cells are days of the
+    calendar; if there is none, it is unclear. A cell that is not a date, or not a day in the calendar, is a missing
+    value.
 
     Examples
     --------

@@ -13,21 +13,10 @@ from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.locations import closest
 
 DRAWN_COLUMN = "labels_drawn"  # the column in files of labels that deepsep writes
-EARLIER_COLUMN = "chosen"  # the column in earlier files of the labelling page, with two words of its own
-EARLIER_WORDS = {"random": "random", "model": "chosen", "search": "chosen"}
 
 
 def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | None, str | None]:
-    """Return an origin for all labels, or the column that has that of each, or raise if it is neither.
-
-    Parameters
-    ----------
-    given : str
-        One of "random", "quota" and "chosen", which then means all labels, or the name of a column.
-    names : sequence of str
-        The columns there are.
-    where : str
-        The tables that have them, for the message.
+    """Return an origin for all labels, or the column of these tables that has that of each, or raise if it is neither.
 
     Examples
     --------
@@ -49,16 +38,8 @@ def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | 
 def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | None = None) -> pd.Series[Any] | None:
     """Return the origin of each label as a word, None where it is unknown; None without a column for it.
 
-    Parameters
-    ----------
-    table : DataFrame
-        All its columns.
-    labeled : array (n,) of bool
-        The rows with a label; the words of the others are not checked.
-    where : str
-        Name of the table, for messages.
-    named : str, optional
-        The column. Where it is empty, ``labels_drawn`` counts.
+    The origins are in the column ``named``; where it is empty, ``labels_drawn`` counts. Those of unlabelled rows are
+    not checked.
 
     Examples
     --------
@@ -66,8 +47,6 @@ def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | No
     ['random', None, 'chosen']
     """
     columns = {name: table[name].map(_word).astype(object) for name in (named, DRAWN_COLUMN) if name in table.columns}
-    if not columns and _is_of_earlier_page(table):
-        columns[EARLIER_COLUMN] = table[EARLIER_COLUMN].map(_word).map(EARLIER_WORDS)
     if not columns:
         return None
     words = pd.Series([None] * len(table), table.index, dtype=object)
@@ -81,14 +60,6 @@ def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | No
             )
         words = words.where(words.notna(), own)
     return words.where(words.isin(LABEL_ORIGINS), None)
-
-
-def _is_of_earlier_page(table: pd.DataFrame) -> bool:
-    """Return whether a table is a file of the labelling page with the words of earlier versions."""
-    if not {"answer", EARLIER_COLUMN} <= set(table.columns):
-        return False
-    kinds, words = ({*table[name].map(_word).dropna()} for name in ("answer", EARLIER_COLUMN))
-    return kinds <= {"label", "not sure"} and words <= set(EARLIER_WORDS)
 
 
 def _word(cell: Any) -> str | None:

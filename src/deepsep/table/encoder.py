@@ -13,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted
 from skrub import StringEncoder
 
+from deepsep.core.column_kinds import kind_of, seconds_of
 from deepsep.errors import DataError
 from deepsep.table.normal_scores import NormalScores
 
@@ -61,16 +62,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: pd.DataFrame, y: Any = None) -> Array:
         """Learn how to encode the columns, and return them encoded."""
-        api = pd.api.types
         kinds: dict[str, list[int]] = {"number": [], "date": [], "category": [], "text": []}
         for j, (_, column) in enumerate(X.items()):
-            if api.is_numeric_dtype(column):
-                kind = "number"
-            elif api.is_datetime64_any_dtype(column):
-                kind = "date"
-            else:
-                kind = "category" if column.nunique() < self.cardinality_threshold else "text"
-            kinds[kind].append(j)
+            kind = kind_of(column)
+            few = kind == "text" and column.nunique() < self.cardinality_threshold
+            kinds["category" if few else "number" if kind == "boolean" else kind].append(j)
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = X.shape[1]
         self.numbers_, self.dates_, self.categories_, self.texts_ = (np.array(at, int) for at in kinds.values())
@@ -84,7 +80,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = [
             *self.numbers_,
             *np.repeat(self.dates_, [len(parts) for parts in self.date_parts_]),
-            *np.repeat(self.categories_, _n_levels(self.category_encoder_) if len(self.categories_) else 0),
+            *np.repeat(self.categories_, n_levels(self.category_encoder_) if len(self.categories_) else 0),
             *(j for j, encoder in zip(self.texts_, self.text_encoders_, strict=True) for _ in encoder.all_outputs_),
         ]
         order = np.argsort(columns, kind="stable")
@@ -166,9 +162,8 @@ def _telling_parts(dates: pd.Series[Any], weekday: bool) -> list[str]:
 
 def _part(dates: pd.Series[Any], part: str) -> Array:
     if part == "total_seconds":
-        values = dates.to_numpy("datetime64[us]").astype(np.int64) / 1e6
-    else:
-        values = dates.dt.day_of_week + 1 if part == "weekday" else getattr(dates.dt, part)
+        return seconds_of(dates).astype(np.float32)
+    values = dates.dt.day_of_week + 1 if part == "weekday" else getattr(dates.dt, part)
     return np.where(dates.isna(), np.nan, values).astype(np.float32)
 
 
@@ -200,7 +195,7 @@ def _category_encoder(scale: bool) -> Any:
     )
 
 
-def _n_levels(encoder: Any) -> list[int]:
+def n_levels(encoder: Any) -> list[int]:
     """Return how many features each category becomes."""
     if isinstance(encoder, OrdinalEncoder):
         return [1] * len(encoder.categories_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from deepsep.errors import DataError
 from deepsep.table.arrow_frames import key_hashes, to_frame
-from deepsep.table.column_types import ColumnType
 from deepsep.table.locations import check_memory
-from deepsep.table.source import SomeRows, Source
+from deepsep.table.source import Names, Pairs, SomeRows, Source, Types
 
 Array = NDArray[Any]
 
@@ -72,14 +71,7 @@ class RepeatedRows:
         self.names, self.n_rows = table.names, table.n_rows
         self.rows_at_most, self.id_type = table.rows_at_most, table.id_type
 
-    def tables(
-        self,
-        rows: int,
-        columns: Sequence[str],
-        types: Mapping[str, ColumnType],
-        id: str | None = None,
-        dictionaries: Sequence[str] = (),
-    ) -> Iterator[tuple[Any, float]]:
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield Arrow tables, each with the share of the rows read so far."""
         return with_shares(self.pieces(rows, columns), self.n_rows)
 

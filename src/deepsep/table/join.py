@@ -1,14 +1,14 @@
-"""Join the labels of a few rows to the table of all rows."""
+"""Labels from another table, by identifier: joined to a table without labels, or added to those that it has."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from deepsep.core.notices import warn
-from deepsep.errors import DataError, Setting
+from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.column_types import labels_of
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN, read_drawn
@@ -77,13 +77,13 @@ def join_labels(
                 f"the population already has a column {name!r}. Rename or drop it before joining the labels, or add "
                 "them to it with deepsep.table.add_labels."
             )
-    found = match(people, given, on=on, label=label, weight=weight)
+    found = _match(people, given, on=on, label=label, weight=weight)
     frame = people.copy()
     frame[label] = labels_of(found.labels, typed=True)
     if weight is not None:
         frame[weight] = found.weights.where(frame[label].notna(), 1.0)
     if found.drawn is not None:
-        frame[DRAWN_COLUMN] = found.drawn.where(found.drawn.notna(), own_origins(frame))
+        frame[DRAWN_COLUMN] = found.drawn.where(found.drawn.notna(), _own_origins(frame))
     return frame, {
         "label": label,
         "weight": weight,
@@ -93,29 +93,109 @@ def join_labels(
     }
 
 
-@dataclass(frozen=True)
-class Matched:
-    """Labels of another table, found for the rows of this one.
+def add_labels(
+    table: Any,
+    labels: Any,
+    *,
+    on: str,
+    label: str,
+    weight: str | None = None,
+    prefer: Literal["new", "old"] | None = None,
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Add labels from another table to the column of labels of a table, and report what was new.
 
-    Attributes
+    Every label that the table has stays, unless another one is preferred to it. Empty cells among the new labels mean
+    nothing. Identifiers are compared as in :func:`join_labels`, labels as text: 1, 1.0 and "1" are one class.
+
+    Parameters
     ----------
-    labels : Series
-        The label of each row; missing where there is none.
-    weights : Series
-        The weight of each label, 1 without weights; missing where there is no label.
-    drawn : Series or None
-        How each label was drawn, None where it is unknown; None if the other table does not say.
+    table : DataFrame
+        All rows, some of them with a label; their order is kept.
+    labels : DataFrame
+        Identifiers and labels, such as a filled-in file of ``deepsep next``. A column ``labels_drawn`` says how each
+        label was drawn, "random", "quota" or "chosen", and is added to the table; other columns are ignored.
+    on : str
+        The column of identifiers, in both tables.
+    label : str
+        The column of labels, in both tables.
+    weight : str, optional
+        A column of ``labels`` with a weight for each. It is added to the table, and is 1 for all other rows.
+    prefer : {"new", "old"}, optional
+        Which label to use where the two tables contradict each other. None: an error.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        The table with all labels.
     summary : dict
-        ``unmatched`` (labels without a row) with ``unmatched_examples``, and ``duplicate_ids``.
+        As of :func:`join_labels`, with the numbers of rows whose label is ``new``, the ``same``, or ``contradictory``.
+
+    Raises
+    ------
+    DataError
+        If labels contradict each other and ``prefer`` is None, no identifier matches, or an identifier has two labels.
+
+    Warns
+    -----
+    DeepSepWarning
+        If labels have no row, identifiers repeat, or new labels are of classes that the table did not have.
+
+    Examples
+    --------
+    >>> people = pd.DataFrame({"user": [1, 2, 3, 4], "segment": ["young", None, None, "old"]})
+    >>> more = pd.DataFrame({"user": [1, 3, 2], "segment": ["young", "old", ""]})
+    >>> frame, summary = add_labels(people, more, on="user", label="segment")
+    >>> frame["segment"].tolist()
+    ['young', nan, 'old', 'old']
+    >>> summary["new"], summary["same"]
+    (1, 1)
     """
+    if prefer not in (None, "new", "old"):
+        raise ParameterError("{prefer}; pass 'new', 'old' or None.", prefer=Setting("prefer", prefer))
+    frame, given = as_frame(table).copy(), as_frame(labels)
+    find_column(frame.columns, label, "label column")
+    find_column(given.columns, label, "labels: label column")
+    if weight in frame.columns:
+        raise DataError(f"the table already has a column {weight!r}. Rename or drop it before adding the labels.")
+    found = _match(frame, given, on=on, label=label, weight=weight)
+    old = frame[label].astype(object).where(is_label(frame[label]), None)
+    new = _spelled(labels_of(found.labels, typed=True), old)
+    had, has = old.notna(), new.notna()
+    same = had & has & (old.map(key_text) == new.map(key_text))
+    contradictory = had & has & ~same
+    if contradictory.any() and prefer is None:
+        raise DataError(_contradiction(frame[on], old, new, contradictory), prefer=Setting("prefer", "new"))
+    taken = has & (~had if prefer != "new" else ~same)
+    _warn_of_new_classes(old, new[taken])
+    frame[label] = labels_of(pd.Series(old.where(~taken, new).tolist(), frame.index, name=label), typed=True)
+    if weight is not None:
+        frame[weight] = found.weights.where(taken | same, 1.0)
+    if found.drawn is not None or DRAWN_COLUMN in frame.columns:
+        frame[DRAWN_COLUMN] = _origins(_own_origins(frame), found.drawn, used=taken | same, replaced=taken & had)
+    return frame, {
+        "label": label,
+        "weight": weight,
+        "rows": len(frame),
+        "labelled": int((had | has).sum()),
+        "new": int((has & ~had).sum()),
+        "same": int(same.sum()),
+        "contradictory": int(contradictory.sum()),
+        **found.summary,
+    }
 
-    labels: pd.Series[Any]
-    weights: pd.Series[Any]
+
+@dataclass(frozen=True)
+class _Matched:
+    """Labels of another table, found for the rows of this one."""
+
+    labels: pd.Series[Any]  # the label of each row; missing where there is none
+    weights: pd.Series[Any]  # the weight of each label, 1 without weights; missing where there is no label
+    # How each label was drawn, None where it is unknown; None if the other table does not say
     drawn: pd.Series[Any] | None
-    summary: dict[str, Any]
+    summary: dict[str, Any]  # ``unmatched`` (labels without a row) with ``unmatched_examples``, and ``duplicate_ids``
 
 
-def match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, weight: str | None = None) -> Matched:
+def _match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, weight: str | None = None) -> _Matched:
     """Find the labels of a table for the rows of another one by identifier, with notices of what did not match."""
     find_column(people.columns, on, "population: id column")
     find_column(given.columns, on, "labels: id column")
@@ -149,11 +229,11 @@ def match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, wei
     if not known.any():
         raise DataError(
             f"none of the {len(by_id)} identifiers in the labels is in the population: {on!r} holds "
-            f"{some(given[on])} in the labels and {some(people[on])} in the population. Is it the right column?"
+            f"{_some(given[on])} in the labels and {_some(people[on])} in the population. Is it the right column?"
         )
     unmatched = by_id.loc[~known, on].tolist()
     if unmatched:
-        warn(f"{len(unmatched)} of {len(by_id)} labels have no row in the population, such as {on} {some(unmatched)}.")
+        warn(f"{len(unmatched)} of {len(by_id)} labels have no row in the population, such as {on} {_some(unmatched)}.")
     duplicates = int((left.duplicated() & left.notna()).sum())
     if duplicates:
         example = people.loc[left.duplicated() & left.notna(), on].iloc[0]
@@ -168,10 +248,10 @@ def match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, wei
         "duplicate_ids": duplicates,
     }
     drawn = None if words is None else _without_nan(left.map(by_id["_drawn"]))
-    return Matched(left.map(by_id[label]), left.map(weights), drawn, summary)
+    return _Matched(left.map(by_id[label]), left.map(weights), drawn, summary)
 
 
-def own_origins(frame: pd.DataFrame) -> pd.Series[Any]:
+def _own_origins(frame: pd.DataFrame) -> pd.Series[Any]:
     """Return how the labels of a table were drawn, None where it does not say."""
     return _without_nan(frame.get(DRAWN_COLUMN, pd.Series(None, frame.index, dtype=object)))
 
@@ -192,7 +272,7 @@ def _weights(column: pd.Series[Any]) -> pd.Series[Any]:
         raise DataError(
             f"column {column.name!r} of the labels must hold a weight for every label, but "
             f"{int(numbers.isna().sum())} of {len(numbers)} are not numbers, such as "
-            f"{some(column[numbers.isna()])}. Fill them in."
+            f"{_some(column[numbers.isna()])}. Fill them in."
         )
     return numbers
 
@@ -227,10 +307,49 @@ def _keys(left: pd.Series[Any], right: pd.Series[Any]) -> tuple[pd.Series[Any], 
     return keys[0], keys[1]
 
 
-def some(values: Any) -> str:
+def _some(values: Any) -> str:
     """Return the first three values, for a message."""
     return ", ".join(repr(_python_value(value)) for value in list(values)[:3])
 
 
 def _python_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
+
+
+# -- labels added to others -----------------------------------------------------------------------------------
+
+
+def _origins(own: pd.Series[Any], new: pd.Series[Any] | None, *, used: Any, replaced: Any) -> pd.Series[Any]:
+    """Return the origin of each label: that of a label that stays is known already, or the other table has it."""
+    new = pd.Series([None] * len(own), own.index, dtype=object) if new is None else new
+    own = own.where(~replaced, None)
+    return own.where(own.notna() | ~used, new)
+
+
+def _spelled(new: pd.Series[Any], old: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the new labels as the table writes them: 1 for "1" or 1.0, if its labels are numbers, and the reverse."""
+    known = {key_text(value): value for value in old.dropna().unique()}
+    as_text = bool(known) and all(isinstance(value, str) for value in known.values())
+    result = new.astype(object).where(new.notna(), None)
+    return result.map(lambda value: known.get(key_text(value), key_text(value) if as_text else value))
+
+
+def _contradiction(ids: pd.Series[Any], old: pd.Series[Any], new: pd.Series[Any], rows: pd.Series[Any]) -> str:
+    examples = [
+        f"{name} ({before!r}, now {after!r})"
+        for name, before, after in zip(ids[rows][:5], old[rows][:5], new[rows][:5], strict=True)
+    ]
+    more = f" and {int(rows.sum()) - 5} more" if rows.sum() > 5 else ""
+    many = "1 new label contradicts" if rows.sum() == 1 else f"{int(rows.sum())} new labels contradict"
+    text = f"{many} those of the table: {ids.name} {', '.join(examples)}{more}."
+    return f"{text} Correct them, or say which to use: {{prefer}}, or old."
+
+
+def _warn_of_new_classes(old: pd.Series[Any], new: pd.Series[Any]) -> None:
+    known = set(old.dropna().map(key_text))
+    unknown = new[~new.map(key_text).isin(known)]
+    if known and len(unknown):
+        warn(
+            f"{len(unknown)} new labels are of classes that the table did not have: {_some(unknown.unique())}. If "
+            "these are typing errors, correct them."
+        )

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import special
 from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 
+from deepsep.core.column_kinds import kind_of, seconds_of
 from deepsep.core.labels import Labels
 
 Array = NDArray[Any]
@@ -35,15 +35,6 @@ class Leak:
     share: float  # balanced accuracy on held-out rows
     rows: int
     code: int | None = None
-
-
-@dataclass(frozen=True)
-class Drift:
-    """A column whose distribution differs between labelled and unlabelled rows."""
-
-    column: str
-    distance: float  # largest difference of the distribution functions, or half the sum of differences in shares
-    how: str
 
 
 def one_sided(values: pd.Series[Any], labeled: Array) -> str:
@@ -162,92 +153,8 @@ def _out_of_fold(column: pd.Series[Any], codes: Array, splits: list[tuple[Array,
 
 def _numbers(column: pd.Series[Any]) -> Array | None:
     """Return numbers and dates as a column of numbers; None for text."""
-    if pd.api.types.is_datetime64_any_dtype(column):
-        return np.asarray(column.to_numpy("datetime64[s]").astype(float).reshape(-1, 1)) / 86_400
-    if pd.api.types.is_numeric_dtype(column):
-        return np.asarray(np.clip(column.to_numpy(float), -MAX_DISTANCE, MAX_DISTANCE).reshape(-1, 1))
-    return None
-
-
-def drift(values: Mapping[str, pd.Series[Any]], labeled: Array, weight: Array | None = None) -> list[Drift]:
-    """Return the columns that differ between labelled and unlabelled rows, the most different first.
-
-    Numbers and dates are compared with a two-sample Kolmogorov–Smirnov test, text with a chi-squared test over its most
-    frequent levels. Missing values are a level of their own; in numeric columns they get a test of their own.
-    Significance is corrected for the number of tests, and small differences, which many rows make significant, are
-    ignored. Weighted rows are compared by their weighted distributions, for the effective number of rows.
-    """
-    large = 0.1  # smallest difference between distributions that is reported
-    significant = 0.01  # after the Bonferroni correction
-    weight = np.ones(len(labeled)) if weight is None else weight
-    labeled, unlabeled = labeled & (weight > 0), ~labeled & (weight > 0)
-    if min(labeled.sum(), unlabeled.sum()) < MIN_CHECKED_ROWS:
-        return []
-    tests = []
-    for name, column in values.items():
-        numbers = _numbers(column)
-        missing = column.isna().to_numpy()
-        if numbers is None:
-            tests.append((name, *_compare_levels(column, labeled, unlabeled, weight)))
-            continue
-        if missing.any():
-            gaps = pd.Series(np.where(missing, "missing", "given"))
-            tests.append((name, *_compare_levels(gaps, labeled, unlabeled, weight)))
-        here, there = labeled & ~missing, unlabeled & ~missing
-        if min(here.sum(), there.sum()) >= MIN_CHECKED_ROWS:
-            p, distance, medians = _compare_numbers(numbers[:, 0], here, there, weight)
-            how = f"median {_round(medians[0])} against {_round(medians[1])}"
-            if pd.api.types.is_datetime64_any_dtype(column):
-                how = "earlier" if medians[0] < medians[1] else "later"
-            tests.append((name, p, distance, how))
-    drifts: dict[str, Drift] = {}
-    for name, p, distance, how in sorted(tests, key=lambda test: -test[2]):
-        if p * len(tests) < significant and distance > large:
-            drifts.setdefault(name, Drift(name, distance, how))
-    return list(drifts.values())
-
-
-def _compare_numbers(
-    numbers: Array, labeled: Array, unlabeled: Array, weight: Array
-) -> tuple[float, float, tuple[float, float]]:
-    """Return p, the largest difference of the two distribution functions, and the two medians."""
-    order = np.argsort(numbers, kind="stable")
-    shares = np.stack([np.where(side, weight, 0.0) / weight[side].sum() for side in (labeled, unlabeled)])
-    functions = shares[:, order].cumsum(axis=1)
-    values = numbers[order]
-    last = np.append(values[1:] != values[:-1], True)  # of equal values
-    distance = float(np.abs(functions[0] - functions[1])[last].max())
-    n, m = (_effective(weight[side]) for side in (labeled, unlabeled))
-    medians = [float(values[np.searchsorted(function, 0.5)]) for function in functions]
-    return float(special.kolmogorov(distance * np.sqrt(n * m / (n + m)))), distance, (medians[0], medians[1])
-
-
-def _compare_levels(
-    column: pd.Series[Any], labeled: Array, unlabeled: Array, weight: Array
-) -> tuple[float, float, str]:
-    """Return p, the distance between the shares of the levels, and the level that differs most."""
-    levels = 50  # most levels of a category in the test for drift
-    sides = (labeled, unlabeled)
-    names = column.astype(object).where(column.notna(), "missing")
-    top = names.value_counts().index[:levels]
-    codes = pd.Index(top).get_indexer(pd.Index(names))
-    shares = np.array([np.bincount(codes[side] + 1, weight[side], len(top) + 1) / weight[side].sum() for side in sides])
-    occurs = shares.sum(axis=0) > 0
-    change = shares[0] - shares[1]
-    if occurs.sum() < 2:
-        return 1.0, 0.0, ""
-    n, m = (_effective(weight[side]) for side in sides)
-    pooled = (n * shares[0] + m * shares[1])[occurs] / (n + m)
-    p = special.chdtrc(occurs.sum() - 1, n * m / (n + m) * (change[occurs] ** 2 / pooled).sum())
-    k = int(np.abs(change).argmax())
-    word = "others" if k == 0 else str(top[k - 1])
-    return float(p), float(np.abs(change).sum() / 2), f"{word!r} {shares[0, k]:.0%} against {shares[1, k]:.0%}"
-
-
-def _effective(weight: Array) -> float:
-    """Return the effective number of weighted rows: Kish's (Σw)² / Σw²."""
-    return float(weight.sum() ** 2 / (weight**2).sum())
-
-
-def _round(value: float) -> str:
-    return f"{value:.4g}"
+    kind = kind_of(column)
+    if kind == "text":
+        return None
+    numbers = seconds_of(column) / 86_400 if kind == "date" else column.to_numpy(float)
+    return np.asarray(np.clip(numbers, -MAX_DISTANCE, MAX_DISTANCE).reshape(-1, 1))

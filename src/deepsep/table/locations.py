@@ -58,16 +58,9 @@ LONGEST_NAME = 200  # characters of a name in a message
 
 @dataclass(frozen=True)
 class SeveralFiles:
-    """Files whose rows are one table, in this order.
+    """Files whose rows are one table, in this order."""
 
-    Parameters
-    ----------
-    name : str
-        What they are called in messages.
-    files : tuple of Path
-    """
-
-    name: str
+    name: str  # what they are called in messages
     files: tuple[Path, ...]
 
     def __str__(self) -> str:
@@ -122,21 +115,11 @@ def is_several(place: Place) -> bool:
 
 @dataclass(frozen=True)
 class FileType:
-    """The kind of table that a file holds, and how it is compressed.
+    """The kind of table that a file holds, and how it is compressed."""
 
-    Parameters
-    ----------
-    kind : str
-        "text", "parquet", "feather", "excel" or "spss".
-    compression : str or None
-        Of a text file: "gzip", "bz2", "xz", "zstd" or "zip".
-    member : str or None
-        The name of the only file in a zip archive.
-    """
-
-    kind: Kind
-    compression: str | None = None
-    member: str | None = None
+    kind: Kind  # "text", "parquet", "feather", "excel" or "spss"
+    compression: str | None = None  # of a text file: "gzip", "bz2", "xz", "zstd" or "zip"
+    member: str | None = None  # the name of the only file in a zip archive
 
 
 def file_types(files: Sequence[Path]) -> list[FileType]:

@@ -24,16 +24,9 @@ AMOUNT_PATTERN = rf"^([+-]?{BLANK_CELL}({{units}}){BLANK_CELL}[+-]?[\d.,]+|[+-]?
 class NumberStyle:
     """Notation of the numbers in a column: examine all of its cells, then read them, all at once or piece by piece.
 
-    The style is the one that reads most cells. On a tie, plain numbers come first, then commas as thousands separators,
-    then decimal commas. A unit, such as € or %, is left out; a cell with another unit than the first one is not read.
-    Cells that are not read are missing values.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column, for messages.
-    delimiter : str
-        The file's delimiter: a file with semicolons between its values has no commas as thousands separators.
+    The style is the one that reads most cells. On a tie, plain numbers come first, then commas as thousands separators
+    (not if semicolons separate the values of the file), then decimal commas. A unit, such as € or %, is left out; a
+    cell with another unit than the first one is not read. Cells that are not read are missing values.
 
     Examples
     --------

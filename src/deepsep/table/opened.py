@@ -15,18 +15,10 @@ from deepsep.table.text import check_delimiters
 
 @dataclass(frozen=True)
 class OpenFiles:
-    """The files of one table, whose encoding, delimiter and columns are known.
+    """The files of one table, whose encoding, delimiter and columns are known."""
 
-    Parameters
-    ----------
-    place : path or SeveralFiles
-        What they are called in messages.
-    tables : sequence of TableFile
-        The files, in the order of their rows.
-    """
-
-    place: Place
-    tables: Sequence[TableFile]
+    place: Place  # what they are called in messages
+    tables: Sequence[TableFile]  # the files, in the order of their rows
 
     def __str__(self) -> str:
         return str(self.place)

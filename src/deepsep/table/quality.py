@@ -9,18 +9,28 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from deepsep.core.column_kinds import kind_of
 from deepsep.core.labels import DISGUISED_MARKS, MIN_IDENTIFIERS, Labels, alike, read_labels
+from deepsep.drift.labeled_rows import compare_labeled
 from deepsep.errors import DataError, LabelError
-from deepsep.table.columns import as_frame, convert, type_of, useless
+from deepsep.table.columns import as_frame, decide
 from deepsep.table.dates import OTHER_DATE
-from deepsep.table.leaks import Leak, drift, leaks, one_sided
+from deepsep.table.leaks import leaks, one_sided
 from deepsep.table.locations import find_column
+
+Severity = Literal["error", "warning", "note"]
 
 MAX_ROWS = 10_000  # labelled, and as many unlabelled rows, in the checks that are part of a fit
 ONE_SIDED = {
     "given for labelled rows only": "the rows to predict have no values there, so accuracy would be overestimated",
     "given for unlabelled rows only": "the labelled rows have no values to learn from",
     "the same for all unlabelled rows": "it cannot help to predict them, so accuracy would be overestimated",
+}
+USELESS: dict[str, tuple[Severity, str, str]] = {  # reason: severity, code and words of the finding
+    "identifier": ("note", "identifier", "left out as identifiers"),
+    "constant": ("note", "constant", "left out, since they have only one value"),
+    "empty": ("note", "empty", "left out, since they are empty"),
+    "lists or other objects": ("warning", "objects", "left out, since a model cannot use lists or other objects"),
 }
 
 
@@ -65,7 +75,8 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
     ['rare-class', 'duplicate-rows']
     """
     table, findings = as_frame(frame), Findings()
-    labels = _read_labels(table, label, findings)
+    given = _read_labels(table, label, findings)
+    labels = given if given is not None and _check_labels(given, label, findings) else None
     if id is not None:
         try:
             _check_ids(table[find_column(table.columns, id, "id column")], findings)
@@ -86,13 +97,13 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
         )
     elif labels is not None:
         _check_duplicates(pd.DataFrame(values), labels, findings)
-        _check_leaks(leaks(values, labels), labels, findings)
+        _check_leaks(values, labels, findings)
         _check_drift(values, labels, None, findings)
     return {
         "rows": len(table),
         "sampled": sampled,
         "columns": columns,
-        "labels": _count(table, label),
+        "labels": _count(table, label, given),
         "findings": findings.sorted(),
         "fit_would_work": all(finding["severity"] != "error" for finding in findings),
     }
@@ -146,16 +157,16 @@ def check_columns(
         _check_classes(labels, label, findings)
     if ids is not None:
         _check_ids(ids, findings)
-    _check_one_sided([{"name": name, "left_out": why} for name, why in (left_out or {}).items()], findings)
+    _check_one_sided(left_out or {}, findings)
     rows = rows_to_check(labels)
     if len(rows) < len(columns):
         columns, labels = columns.iloc[rows], Labels(labels.codes[rows], labels.classes)
         weight = None if weight is None else weight[rows]
     values = {name: columns[name] for name in columns.columns}
-    _check_leaks(leaks(values, labels), labels, findings)
+    _check_leaks(values, labels, findings)
     _check_drift(values, labels, weight, findings)
     for name, cells in values.items():
-        if type_of(cells) == "text":
+        if kind_of(cells) == "text":
             _check_dates(name, cells, findings)
     return findings
 
@@ -165,7 +176,7 @@ class Findings(list[dict[str, Any]]):
 
     def add(
         self,
-        severity: Literal["error", "warning", "note"],
+        severity: Severity,
         code: str,
         message: str,
         next: str,
@@ -193,20 +204,23 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            labels = read_labels(table[label])
+            return read_labels(table[label])
         except LabelError as error:
             findings.add("error", "labels", str(error), "Fix the column of labels.", label)
-            return None
         except ValueError as error:
             text = f"the labels cannot be used: {str(error).splitlines()[0]}"
             findings.add("error", "labels", text, "Use text or integers as labels.", label)
-            return None
+    return None
+
+
+def _check_labels(labels: Labels, label: str, findings: Findings) -> bool:
+    """Add what is wrong with labels, and return whether a fit accepts them."""
     names = [str(name) for name in labels.classes]
     n = int(labels.labeled.sum())
     if len(names) < 2:
         text = f"all {n} labelled rows belong to one class, {names[0]!r}."
         findings.add("error", "one-class", text, "Label rows of at least two classes.", label)
-        return None
+        return False
     if len(names) == n >= MIN_IDENTIFIERS:
         text = f"all {n} labels differ: {label!r} looks like an identifier, not like classes."
         findings.add("warning", "label-identifier", text, "Name the column of classes.", label)
@@ -214,7 +228,7 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
     if labels.labeled.all():
         text = "every row has a label. A fit works, but there are no other rows to learn from or to predict."
         findings.add("note", "all-labelled", text, "Add the unlabelled rows to the table.", label)
-    return labels
+    return True
 
 
 def _check_classes(labels: Labels, label: str, findings: Findings) -> None:
@@ -235,24 +249,15 @@ def _check_classes(labels: Labels, label: str, findings: Findings) -> None:
             findings.add("warning", "missing-class", text, "If it means unlabelled, leave these cells empty.", label)
 
 
-def _count(table: pd.DataFrame, label: str) -> dict[str, Any]:
-    counted: dict[str, Any] = {"column": label, "labelled": 0, "unlabelled": len(table), "classes": {}}
-    if label not in table.columns:
-        return counted
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            labels = read_labels(table[label])
-    except ValueError:
-        counts = table[label].value_counts()
-        counted["classes"] = {str(name): int(count) for name, count in counts[:50].items()}
-        counted["labelled"] = int(table[label].notna().sum())
-    else:
-        counts = np.bincount(labels.codes[labels.labeled], minlength=len(labels.classes))
-        counted["classes"] = {str(name): int(count) for name, count in zip(labels.classes, counts, strict=True)}
-        counted["labelled"] = int(labels.labeled.sum())
-    counted["unlabelled"] = len(table) - counted["labelled"]
-    return counted
+def _count(table: pd.DataFrame, label: str, labels: Labels | None) -> dict[str, Any]:
+    if labels is not None:
+        counts = pd.Series(np.bincount(labels.codes[labels.labeled], minlength=len(labels.classes)), labels.classes)
+        given = int(labels.labeled.sum())
+    else:  # no labels that a fit accepts
+        cells = table[label] if label in table.columns else pd.Series(dtype=object)
+        counts, given = cells.value_counts()[:50], int(cells.notna().sum())
+    classes = {str(name): int(count) for name, count in counts.items()}
+    return {"column": label, "labelled": given, "unlabelled": len(table) - given, "classes": classes}
 
 
 # -- columns ---------------------------------------------------------------------------------------------------
@@ -266,11 +271,7 @@ def _describe(
     described, values = [], {}
     for name in features.columns:
         column = features[name]
-        kind = type_of(column)
-        cells = column if kind is None else convert(column, kind)
-        reason = "lists or other objects" if kind is None else useless(column, cells, kind)
-        if not reason and labeled is not None:
-            reason = one_sided(cells, labeled)
+        kind, cells, reason = decide(column, labeled)
         distinct = 0 if kind is None else int(cells.nunique())
         described.append(
             {
@@ -291,32 +292,24 @@ def _describe(
             findings.add("warning", "infinite", text, "Replace them with numbers, or leave them empty.", name)
         if kind == "text":
             _check_text(name, cells, distinct, findings)
-    _group(described, "identifier", "note", "identifier", "left out as identifiers", findings)
-    _group(described, "constant", "note", "constant", "left out, since they have only one value", findings)
-    _group(described, "empty", "note", "empty", "left out, since they are empty", findings)
-    _group(
-        described,
-        "lists or other objects",
-        "warning",
-        "objects",
-        "left out, since a model cannot use lists or other objects",
-        findings,
-    )
-    _check_one_sided(described, findings)
-    gaps = [
-        f"{c['name']!r} ({c['missing']:.0%})" for c in described if not c["left_out"] and c["missing"] > mostly_missing
-    ]
+    left_out = {column["name"]: column["left_out"] for column in described}
+    for reason, (severity, code, text) in USELESS.items():
+        if names := [name for name, why in left_out.items() if why == reason]:
+            next = "Nothing, unless a model should use them; then name them in keep."
+            text = f"{text}: {_some(map(repr, names))}."
+            findings.add(severity, code, text, next if code == "identifier" else "Nothing.", *names)
+    _check_one_sided(left_out, findings)
+    gaps = {c["name"]: c["missing"] for c in described if not c["left_out"] and c["missing"] > mostly_missing}
     if gaps:
-        names = [c["name"] for c in described if not c["left_out"] and c["missing"] > mostly_missing]
-        text = f"missing in more than half of the rows: {_some(gaps)}."
-        findings.add("note", "mostly-missing", text, "Check that they are missing for all kinds of rows alike.", *names)
+        text = f"missing in more than half of the rows: {_some(f'{name!r} ({gap:.0%})' for name, gap in gaps.items())}."
+        findings.add("note", "mostly-missing", text, "Check that they are missing for all kinds of rows alike.", *gaps)
     return described, values
 
 
-def _check_one_sided(described: list[dict[str, Any]], findings: Findings) -> None:
+def _check_one_sided(left_out: Mapping[str, str], findings: Findings) -> None:
     keep = "Nothing, unless a model should use it all the same; then name it as a column to keep."
     for reason, why in ONE_SIDED.items():
-        names = [column["name"] for column in described if column["left_out"] == reason]
+        names = [name for name, own in left_out.items() if own == reason]
         if names:
             what = f"column {names[0]!r} is" if len(names) == 1 else f"columns {_some(map(repr, names))} are"
             findings.add("warning", "one-sided", f"{what} {reason}, and left out: {why}.", keep, *names)
@@ -353,21 +346,6 @@ def _check_text(name: str, cells: pd.Series[Any], distinct: int, findings: Findi
         findings.add("note", "many-levels", text, "Group them, if there are meaningful groups.", name)
 
 
-def _group(
-    described: list[dict[str, Any]],
-    reason: str,
-    severity: Literal["warning", "note"],
-    code: str,
-    what: str,
-    findings: Findings,
-) -> None:
-    names = [column["name"] for column in described if column["left_out"] == reason]
-    if names:
-        text = f"{what}: {_some(map(repr, names))}."
-        next = "Nothing, unless a model should use them; then name them in keep."
-        findings.add(severity, code, text, next if code == "identifier" else "Nothing.", *names)
-
-
 def _check_ids(ids: pd.Series[Any], findings: Findings) -> None:
     name = str(ids.name)
     if ids.isna().any():
@@ -384,7 +362,7 @@ def _check_duplicates(features: pd.DataFrame, labels: Labels, findings: Findings
     repeated = int(key.duplicated().sum())
     if repeated:
         text = f"{repeated:,} of {len(key):,} rows have the same values as an earlier one."
-        severity: Literal["warning", "note"] = "warning" if repeated > 0.01 * len(key) else "note"
+        severity: Severity = "warning" if repeated > 0.01 * len(key) else "note"
         findings.add(severity, "duplicate-rows", text, "Drop them, unless they are different people.")
     known = pd.Series(labels.codes[labels.labeled]).groupby(key.to_numpy()[labels.labeled]).nunique()
     if (known > 1).any():
@@ -395,8 +373,8 @@ def _check_duplicates(features: pd.DataFrame, labels: Labels, findings: Findings
 # -- evidence --------------------------------------------------------------------------------------------------
 
 
-def _check_leaks(leaking: list[Leak], labels: Labels, findings: Findings) -> None:
-    for leak in leaking:
+def _check_leaks(values: Mapping[str, pd.Series[Any]], labels: Labels, findings: Findings) -> None:
+    for leak in leaks(values, labels):
         whose = "the label" if leak.code is None else f"the class {str(labels.classes[leak.code])!r}"
         text = f"column {leak.column!r} alone gives {whose} away ({leak.share:.0%} right on held-out rows)."
         next = "If it is only known once the label is, drop it: the model would learn nothing else."
@@ -405,7 +383,7 @@ def _check_leaks(leaking: list[Leak], labels: Labels, findings: Findings) -> Non
 
 def _check_drift(values: dict[str, pd.Series[Any]], labels: Labels, weight: Any, findings: Findings) -> None:
     drifts = []
-    for one in drift(values, labels.labeled, weight):
+    for one in compare_labeled(values, labels.labeled, weight):
         reason = one_sided(values[one.column], labels.labeled)
         if reason:  # a model uses it because it was named in keep
             text = f"column {one.column!r} is {reason}: {ONE_SIDED[reason]}."

@@ -38,24 +38,12 @@ SAMPLE_BATCH_ROWS = 20_000
 
 @dataclass(frozen=True)
 class ChosenRows:
-    """The rows of a table that a fit learns from, by their numbers, ascending.
+    """The rows of a table that a fit learns from, by their numbers, ascending."""
 
-    Attributes
-    ----------
-    read : array of int
-        All with a label, and a part of the others.
-    labelled : array of int
-        Those with a label.
-    n_rows : int
-        All rows of the table.
-    keys : array of uint64, optional
-        Hashes of the keys of all rows, where they come from a query.
-    """
-
-    read: Array
-    labeled: Array
-    n_rows: int
-    keys: Array | None = None
+    read: Array  # all with a label, and a part of the others
+    labeled: Array  # those with a label
+    n_rows: int  # all rows of the table
+    keys: Array | None = None  # hashes of the keys of all rows, where they come from a query
 
     @property
     def n_unlabeled(self) -> int:
@@ -106,26 +94,11 @@ def choose_rows(
     n: int,
     seed: int,
 ) -> ChosenRows | None:
-    """Choose the rows to learn from: all with a label, and ``n`` of the others, each as likely as any other.
+    """Choose the rows to learn from: all with a label, and ``n`` of the others; None if there are no more than these.
 
-    Parameters
-    ----------
-    tables : sequence of TableFile or RepeatedRows
-        The rows, in order.
-    label : str or None
-        The column of labels, read as ``read_table`` does.
-    is_known : (column, callable), optional
-        Where other tables have labels: ``callable(cells, first_row, n)`` tells which of n rows may be in them, from
-        the cells of this column or, without one, from the number of the first row.
-    n : int
-        Unlabelled rows to learn from.
-    seed : int
-        Of the choice.
-
-    Returns
-    -------
-    ChosenRows or None
-        None: there are no more unlabelled rows than these.
+    Other tables may have labels, too: ``is_known`` is the column of identifiers (None: row numbers count), and a
+    function of its cells, the number of their first row and how many they are, which tells the rows that those tables
+    may have.
     """
     labeled = _labeled(tables, label, is_known)
     keys = tables[0].keys if isinstance(tables[0], RepeatedRows) else None  # known once it was read
@@ -222,7 +195,7 @@ def read_sample(
         :class:`deepsep.apps.sql.Query` to a database. It is read twice: first the column of labels, then all columns.
     label : str
         The column of labels.
-    unlabelled : int, default=20_000
+    unlabeled : int, default=20_000
         Most unlabelled rows to read. Each is as likely to be among them as any other.
     id : str, optional
         The column of identifiers; a query needs one, by which its rows are sorted.

@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from deepsep.table.column_types import ColumnType
 
 Array = NDArray[Any]
+Names = Sequence[str]
+Types = Mapping[str, ColumnType]
+Pairs = Iterator[tuple[Any, float]]  # Arrow tables or DataFrames, each with the share of the rows read so far
 
 NUMBER_COLUMN = "deepsep row number"  # the column in which SomeRows has the number of a row
 
@@ -27,14 +31,7 @@ class Source(Protocol):
     def n_rows(self) -> int | None:
         """The number of rows; None for a text file whose rows have not been counted."""
 
-    def tables(
-        self,
-        rows: int,
-        columns: Sequence[str],
-        types: Mapping[str, ColumnType],
-        id: str | None = None,
-        dictionaries: Sequence[str] = (),
-    ) -> Iterator[tuple[Any, float]]:
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield Arrow tables or DataFrames of at most ``rows`` rows, each with the share of the source read so far."""
 
     @property
@@ -48,19 +45,9 @@ class Source(Protocol):
 class SomeRows:
     """The rows of a source that are kept, with their numbers if asked for.
 
-    Parameters
-    ----------
-    table : Source
-    keep : callable
-        ``keep(batch, first)`` tells which rows of a batch are kept, whose first row has this number.
-    first_row : int, default=0
-        The number of the first row of the source.
-    n_without : int, default=0
-        How many rows are left out, as far as that is known.
-    key : str, optional
-        A column that ``keep`` needs.
-    key_type : Arrow type, optional
-        The type of identifiers in the result. None: that of the source.
+    ``keep(batch, first)`` tells which rows of a batch are kept, whose first row has this number; ``key`` is a column
+    that it needs. ``n_without`` is the number of rows left out, as far as that is known, and ``key_type`` the Arrow
+    type of identifiers in the result, if not that of the source.
     """
 
     def __init__(
@@ -78,14 +65,7 @@ class SomeRows:
         self.names = [*table.names, NUMBER_COLUMN]
         self.n_rows = None if table.n_rows is None else max(table.n_rows - n_without, 0)
 
-    def tables(
-        self,
-        rows: int,
-        columns: Sequence[str],
-        types: Mapping[str, ColumnType],
-        id: str | None = None,
-        dictionaries: Sequence[str] = (),
-    ) -> Iterator[tuple[Any, float]]:
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield what the source does, without the rows that are left out."""
         first, key = self.first_row, [] if self.key is None else [self.key]
         own = [name for name in dict.fromkeys([*columns, *key]) if name != NUMBER_COLUMN]
@@ -112,3 +92,27 @@ class SomeRows:
         if name == NUMBER_COLUMN:
             return pa.int64()
         return self.table.id_type(name) if self.key_type is None else self.key_type
+
+
+class TableInMemory:
+    """A DataFrame whose rows are read on request, like those of a ``TableFile``."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame, self.names, self.n_rows = frame, list(frame.columns), len(frame)
+
+    def __str__(self) -> str:
+        return "the table"
+
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
+        """Yield DataFrames of ``rows`` rows (the last may be shorter), each with the share of the rows read so far."""
+        for start in range(0, self.n_rows, rows):
+            yield self.frame.iloc[start : start + rows][list(columns)], min((start + rows) / self.n_rows, 1.0)
+
+    @property
+    def rows_at_most(self) -> int:
+        """The number of rows."""
+        return self.n_rows
+
+    def id_type(self, name: str) -> Any:
+        """Return the Arrow type of a column of identifiers."""
+        return pa.array(self.frame[name], from_pandas=True).type

@@ -13,7 +13,7 @@ import pandas as pd
 from deepsep.errors import DataError, Setting
 from deepsep.files.atomic import remove_leftovers, replace_file
 from deepsep.table.columns import key_text
-from deepsep.table.drawn import DRAWN_COLUMN, EARLIER_COLUMN, read_drawn
+from deepsep.table.drawn import DRAWN_COLUMN, read_drawn
 from deepsep.table.locations import find_column
 from deepsep.table.opened import open_files
 from deepsep.table.reading import read_table
@@ -53,7 +53,7 @@ class Answers:
     """
 
     def __init__(self, path: Path, id: str, label: str) -> None:
-        for name in (ANSWER_COLUMN, DRAWN_COLUMN, EARLIER_COLUMN):
+        for name in (ANSWER_COLUMN, DRAWN_COLUMN):
             if name in (id, label):
                 raise DataError(f"the column {name!r} of {path} would have two meanings. Rename that of the table.")
         self.path, self.id, self.label = path.resolve(), id, label
@@ -89,9 +89,7 @@ class Answers:
         names = table.names
         for name, role in ((self.id, "id column"), (self.label, "label column")):
             find_column(names, name, f"{self.path}: {role}")
-        others = [
-            name for name in names if name not in (self.id, self.label, ANSWER_COLUMN, DRAWN_COLUMN, EARLIER_COLUMN)
-        ]
+        others = [name for name in names if name not in (self.id, self.label, ANSWER_COLUMN, DRAWN_COLUMN)]
         if others:
             raise DataError(
                 f"{self.path} is another file: it has {', '.join(map(repr, others[:5]))}. Name another output, and "
@@ -100,7 +98,7 @@ class Answers:
             )
         if not self.path.read_bytes().strip().count(b"\n"):  # all answers were taken back
             return {}
-        texts: Any = dict.fromkeys({ANSWER_COLUMN, DRAWN_COLUMN, EARLIER_COLUMN} & {*names}, "text")
+        texts: Any = dict.fromkeys({ANSWER_COLUMN, DRAWN_COLUMN} & {*names}, "text")
         frame = read_table(table, label=self.label, id=self.id, types=texts)
         return _answers(frame, self.id, self.label, self.path)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 from deepsep.apps.sql.connections import Connection, quoted
 from deepsep.apps.sql.database import check_address, open_reader
 from deepsep.errors import DataError, Setting
-from deepsep.table.column_types import ColumnType
 from deepsep.table.external import ExternalRows, with_shares
 from deepsep.table.locations import find_column
+from deepsep.table.source import Names, Pairs, Types
 from deepsep.table.text import check_unique
 
 
@@ -109,14 +109,7 @@ class QueryTable:
         self.n_rows: int = count
         self._source = source if key is None else f"{source} order by deepsep_source.{key}"
 
-    def tables(
-        self,
-        rows: int,
-        columns: Sequence[str],
-        types: Mapping[str, ColumnType],
-        id: str | None = None,
-        dictionaries: Sequence[str] = (),
-    ) -> Iterator[tuple[Any, float]]:
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield Arrow tables of ``rows`` rows (the last may be shorter), each with the share of the rows read so far.
 
         The database knows the types of its columns: ``types`` and the rest matter to a ``TableFile`` only.

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from deepsep.core.column_kinds import kind_of, seconds_of
+
 Array = NDArray[Any]
 Kind = Literal["number", "date", "category", "text"]
 Unit = Literal["share", "number", "date", "deviations"]
@@ -77,12 +79,11 @@ def profiled_column(name: str, column: pd.Series[Any], n_levels: int = 20) -> Pr
     Numbers have levels if there are at most 12 different ones. A column is free text if its most frequent levels make
     up less than 20 % of it.
     """
-    api, missing = pd.api.types, column.isna().to_numpy(bool)
+    kind, missing = kind_of(column), column.isna().to_numpy(bool)
     given = np.where(missing, GAP_CODE, OTHER_CODE)
-    if api.is_datetime64_any_dtype(column):
-        seconds = column.to_numpy("datetime64[us]").astype(np.int64) / 1e6
-        return ProfiledColumn(name, "date", np.where(missing, np.nan, seconds), [], given)
-    if api.is_numeric_dtype(column) and not api.is_bool_dtype(column):
+    if kind == "date":
+        return ProfiledColumn(name, "date", seconds_of(column), [], given)
+    if kind == "number":
         numbers = column.to_numpy(np.float64, na_value=np.nan)
         distinct = np.unique(numbers[~missing])
         if len(distinct) > 12:
