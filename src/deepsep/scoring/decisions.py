@@ -71,30 +71,14 @@ MOST_PROBABLE_CLASS = Decision()
 
 @dataclass
 class Tally:
-    """Decisions on some rows, counted.
+    """Decisions on some rows, counted."""
 
-    Attributes
-    ----------
-    labels : Counter
-        Rows of each label; None for rows without one.
-    sure : float
-        The sum of the probabilities of the labels given.
-    changed : int
-        Labels that are not the most probable class, because of costs.
-    sizes : Counter
-        Number of rows by the size of their set.
-    drift : Counts or None
-        The rows, counted for the comparison with the training table; of a piece or a whole file only.
-    error : str or None
-        Why a part could not be read, and has no rows.
-    """
-
-    labels: Counter[Any] = field(default_factory=Counter)
-    sure: float = 0.0
-    changed: int = 0
-    sizes: Counter[int] = field(default_factory=Counter)
-    drift: Counts | None = None
-    error: str | None = None
+    labels: Counter[Any] = field(default_factory=Counter)  # rows of each label; None for rows without one
+    sure: float = 0.0  # sum of the probabilities of the labels given
+    changed: int = 0  # labels that are not the most probable class, because of costs
+    sizes: Counter[int] = field(default_factory=Counter)  # rows by the size of their set
+    drift: Counts | None = None  # of a piece or a whole file: the rows, to compare with the training table
+    error: str | None = None  # why a part could not be read, and has no rows
 
     @property
     def rows(self) -> int:
@@ -136,24 +120,12 @@ def total(tallies: Iterable[Tally], counts: Counts | None) -> Tally:
 
 @dataclass(frozen=True)
 class Decisions:
-    """Rule that makes labels of probabilities; by default the label is the most probable class.
-
-    Attributes
-    ----------
-    classes : array (c,)
-        The classes.
-    sets : ConformalSets or None
-        Makes sets of classes.
-    abstain : float or None
-        The confidence below which a row gets no label.
-    costs : array (c, c) or None
-        Cost of predicting one class (column) for another (row): a label has the lowest expected cost.
-    """
+    """Rule that makes labels of probabilities; by default the label is the most probable class."""
 
     classes: Array
     sets: ConformalSets | None = None
-    abstain: float | None = None
-    costs: Array | None = None
+    abstain: float | None = None  # the confidence below which a row gets no label
+    costs: Array | None = None  # (c, c): of predicting one class (column) for another (row)
 
     @classmethod
     def of(cls, model: Any, decision: Decision) -> Decisions:

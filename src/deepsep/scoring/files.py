@@ -23,12 +23,12 @@ from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision, Tally
 from deepsep.scoring.job import (
     ENGINE_APPS,
     THIS_MACHINE,
-    Job,
     Part,
     Progress,
     Report,
     Resources,
     Scoring,
+    ScoringJob,
     failed_parts,
     reporting,
     warn_of_drift,
@@ -38,7 +38,7 @@ from deepsep.scoring.local import result_types, score_parts, scored_batches
 from deepsep.scoring.writer import OTHER_FORMAT, Writer, is_result
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import check_fits
-from deepsep.table.external import ExternalRows
+from deepsep.table.external import ExternalRows, OpenRows
 from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import NUMBER_COLUMN, Source
@@ -150,7 +150,7 @@ def score_file(
     goal.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         if isinstance(place, ExternalRows):
-            rows = stack.enter_context(place.open(id))
+            rows = OpenRows(stack.enter_context(place.open(id)))
             parts, failed = [scoring.part(rows, "the query", target=Path(goal.name))], dict[str, str]()
         else:
             parts, failed = plan_parts(scoring, place, files, Path(goal.name) if is_file else None, reading)
@@ -199,12 +199,12 @@ def score_file(
     return done
 
 
-def _engine(resources: Resources) -> Callable[[Job, Sequence[Part], Report], list[Tally]]:
+def _engine(resources: Resources) -> Callable[[ScoringJob, Sequence[Part], Report], list[Tally]]:
     """Return the function that scores parts."""
     if resources.engine == "local":
         return score_parts
     app = import_module(ENGINE_APPS[resources.engine])
-    return partial(app.score_parts, address=resources.address, workers=resources.workers)
+    return partial(app.score_on_cluster, address=resources.address, workers=resources.workers)
 
 
 def score_others(

@@ -117,17 +117,8 @@ class Scored:
 class RowScorer:
     """Scores batches of rows with a model, in any number of threads; all engines use it.
 
-    Parameters
-    ----------
-    model : fitted classifier
-    decisions : Decisions
-        How labels follow from its probabilities.
-    id : str, optional
-        The column of identifiers. None: rows are numbered.
-    leaving_out : LeavingOut, optional
-        Finds reasons.
-    compiled : bool, default=False
-        Whether Arrow tables are encoded column by column, if the model allows it, which is faster.
+    Without ``id``, the column of identifiers, rows are numbered. ``leaving_out`` finds reasons. If it is ``compiled``,
+    Arrow tables are encoded column by column where the model allows it, which is faster.
     """
 
     def __init__(

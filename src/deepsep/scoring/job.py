@@ -28,7 +28,7 @@ from deepsep.table.locations import find_column
 from deepsep.table.source import Source
 
 BATCH_ROWS = 20_000  # rows in memory at a time
-ENGINE_APPS = {"ray": "deepsep.apps.ray"}  # modules whose ``score_parts`` scores on other machines
+ENGINE_APPS = {"ray": "deepsep.apps.ray"}  # modules whose ``score_on_cluster`` scores on other machines
 
 Progress = Callable[[int, float], None]  # rows scored so far, and the share of the source read so far
 Report = Callable[[int, float], None]  # rows just scored, and the share of the part read so far
@@ -102,8 +102,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Job:
-    """What an engine needs to know to score parts."""
+class ScoringJob:
+    """Settings that an engine needs to score parts."""
 
     model: Any  # that scores: the model itself, or its student
     decisions: Decisions
@@ -128,19 +128,9 @@ class Job:
 
 
 class Scoring:
-    """A scoring, its settings checked.
+    """A scoring, its settings checked; they are those of ``score_file``.
 
-    Parameters
-    ----------
-    model : fitted classifier, or path
-    decision : Decision
-    id, resources, fast, reasons
-        As in ``score_file``.
-
-    Attributes
-    ----------
-    ignored : list of str
-        Columns of the last source that the model does not use.
+    ``ignored`` are the columns of the last source that the model does not use.
     """
 
     def __init__(
@@ -187,7 +177,7 @@ class Scoring:
         types = schema or dict.fromkeys(_others(source.names, id), "number")
         return Part(name, relative, source, target, first_row, source.n_rows, types, alone)
 
-    def job(self, parts: Sequence[Part]) -> Job:
+    def job(self, parts: Sequence[Part]) -> ScoringJob:
         """Return what an engine needs; the number of rows decides who scores."""
         most_workers = 16
         sizes = [part.n_rows for part in parts]
@@ -197,7 +187,7 @@ class Scoring:
         if self.reasons is not None:
             leaving_out = LeavingOut(model, self.reasons, values_in_training(self.model))
             leaving_out.check_cost(model, n_rows, at_most)
-        return Job(
+        return ScoringJob(
             model=model,
             decisions=self.decisions,
             leaving_out=leaving_out,
@@ -209,7 +199,7 @@ class Scoring:
             provenance=provenance_of(self.model),
         )
 
-    def result(self, job: Job, tallies: Iterable[Tally]) -> dict[str, Any]:
+    def result(self, job: ScoringJob, tallies: Iterable[Tally]) -> dict[str, Any]:
         """Return the result, as ``score_file`` does."""
         whole = total(tallies, None if self.profile is None else Counts(self.profile))
         classes, student = self.decisions.classes.tolist(), student_of(self.model)

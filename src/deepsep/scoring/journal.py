@@ -32,20 +32,7 @@ class Piece(NamedTuple):
 
 
 class Journal:
-    """The folder of pieces of one target.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the pieces are; with the key of the run in it.
-    classes : sequence
-        The classes of the model.
-
-    Attributes
-    ----------
-    out : Path
-        The folder in which the target is put together.
-    """
+    """The folder of pieces of one target, with the key of the run; the target is put together in ``out``."""
 
     def __init__(self, folder: Path, classes: Sequence[Any]) -> None:
         self.folder, self.classes, self.out = folder, classes, folder / "out"

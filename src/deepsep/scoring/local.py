@@ -20,7 +20,7 @@ from deepsep.core.threads import one_blas_thread
 from deepsep.errors import DataError
 from deepsep.scoring.decisions import Tally, total
 from deepsep.scoring.frame import RowScorer, Scored, label_type
-from deepsep.scoring.job import Job, Part, Report, UnreadablePart
+from deepsep.scoring.job import Part, Report, ScoringJob, UnreadablePart
 from deepsep.scoring.writer import Writer
 from deepsep.table.arrow_frames import cells_of
 from deepsep.table.batches import TableFile, same_identifiers
@@ -28,7 +28,7 @@ from deepsep.table.batches import TableFile, same_identifiers
 PIECE_SECONDS = 20.0  # seconds of work that a killed run may lose
 
 
-def score_parts(job: Job, parts: Sequence[Part], report: Report) -> list[Tally]:
+def score_parts(job: ScoringJob, parts: Sequence[Part], report: Report) -> list[Tally]:
     """Score the parts in order, to pieces in the journal, and return what each holds."""
     tallies = []
     for _, together in groupby(parts, key=lambda part: part.target):
@@ -38,7 +38,7 @@ def score_parts(job: Job, parts: Sequence[Part], report: Report) -> list[Tally]:
     return tallies
 
 
-def result_types(job: Job, parts: Sequence[Part]) -> dict[str, Any]:
+def result_types(job: ScoringJob, parts: Sequence[Part]) -> dict[str, Any]:
     """Return the Arrow types of the columns of a result that its first rows do not determine."""
     types = label_type(job.model, job.decisions, job.leaving_out)
     return types if job.id is None else {**types, job.id: id_type(parts, job.id)}
@@ -59,7 +59,7 @@ def id_type(parts: Sequence[Part], id: str) -> Any:
         ) from None
 
 
-def _score_part(job: Job, part: Part, types: dict[str, Any], report: Report) -> Tally:
+def _score_part(job: ScoringJob, part: Part, types: dict[str, Any], report: Report) -> Tally:
     """Score one file, its batches on all cores, and return what it holds; what a killed run has done stays."""
     journal = job.journal
     assert journal is not None
@@ -100,20 +100,20 @@ def _score_part(job: Job, part: Part, types: dict[str, Any], report: Report) -> 
     return total(tallies, job.new_counts())
 
 
-def no_rows(job: Job, part: Part) -> pd.DataFrame:
+def no_rows(job: ScoringJob, part: Part) -> pd.DataFrame:
     """Return the result of a table without rows."""
     return _scorer(job)(pd.DataFrame(columns=_columns(job, part))).frame
 
 
-def _scorer(job: Job) -> RowScorer:
+def _scorer(job: ScoringJob) -> RowScorer:
     return RowScorer(job.model, job.decisions, id=job.id, leaving_out=job.leaving_out, compiled=True)
 
 
-def _columns(job: Job, part: Part) -> list[str]:
+def _columns(job: ScoringJob, part: Part) -> list[str]:
     return list(dict.fromkeys([*part.types, *([] if job.id is None else [job.id])]))
 
 
-def _batches(job: Job, part: Part, dictionaries: Sequence[str], skip: int) -> Iterator[Any]:
+def _batches(job: ScoringJob, part: Part, dictionaries: Sequence[str], skip: int) -> Iterator[Any]:
     """Yield the batches of a part beyond the first rows, with the share read so far."""
     columns = _columns(job, part)
     try:
@@ -127,7 +127,7 @@ def _batches(job: Job, part: Part, dictionaries: Sequence[str], skip: int) -> It
         raise UnreadablePart(str(error)) from error
 
 
-def scored_batches(job: Job, part: Part, skip: int = 0) -> Iterator[tuple[Scored, float]]:
+def scored_batches(job: ScoringJob, part: Part, skip: int = 0) -> Iterator[tuple[Scored, float]]:
     """Yield the batches of a part with their predictions, in order, a few of them in work at a time."""
     score, row = _scorer(job), part.first_row + skip
     batches = _batches(job, part, score.dictionaries, skip)

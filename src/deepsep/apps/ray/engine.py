@@ -10,19 +10,19 @@ from deepsep.apps.ray.connection import connected
 from deepsep.apps.ray.workers import Workers
 from deepsep.scoring import local
 from deepsep.scoring.decisions import Tally
-from deepsep.scoring.job import Job, Part, Report
+from deepsep.scoring.job import Part, Report, ScoringJob
 
 MIN_STUDENT_ROWS = 300_000  # of these, Ray took 3.8 times as long as one machine: docs/results/scoring.md
 
 
-def score_parts(
-    job: Job, parts: Sequence[Part], report: Report, *, address: str | None, workers: int | None
+def score_on_cluster(
+    job: ScoringJob, parts: Sequence[Part], report: Report, *, address: str | None, workers: int | None
 ) -> list[Tally]:
     """Score the parts on a cluster and return what each holds.
 
     A part whose worker dies is scored by another one, from where the first had come.
     """
-    with connected('engine="ray"', address, workers) as (ray, n_workers):
+    with connected(address, workers) as (ray, n_workers):
         shared = ray.put(replace(job, workers=1))
         scorers = Workers(ray, Scorer, (shared,), max(1, min(len(parts), n_workers)))
         done = count(1)
@@ -39,7 +39,7 @@ def score_parts(
 class Scorer:
     """A worker that holds one model and scores parts with it."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ScoringJob) -> None:
         self.job = job
 
     def score(self, part: Part) -> Tally:

@@ -11,11 +11,11 @@ from deepsep.apps.sql.scores_table import ScoresTable
 from deepsep.errors import DataError, DeepSepError, ParameterError, Setting
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.job import (
-    Job,
     Part,
     Progress,
     Report,
     Scoring,
+    ScoringJob,
     UnreadablePart,
     failed_parts,
     reporting,
@@ -61,7 +61,7 @@ def score_into(scoring: Scoring, table: ScoresTable, parts: list[Part], progress
     return done
 
 
-def _score_parts(job: Job, parts: Sequence[Part], report: Report, table: ScoresTable) -> list[Tally]:
+def _score_parts(job: ScoringJob, parts: Sequence[Part], report: Report, table: ScoresTable) -> list[Tally]:
     """Score the parts to a table of a database, a transaction per batch, and return what each holds."""
     types, tallies = result_types(job, parts), []
     for part in parts:
@@ -82,7 +82,7 @@ def _score_parts(job: Job, parts: Sequence[Part], report: Report, table: ScoresT
     return tallies
 
 
-def settings_of(scoring: Scoring, job: Job) -> dict[str, Any]:
+def settings_of(scoring: Scoring, job: ScoringJob) -> dict[str, Any]:
     """Return the settings that decide what a row gets, besides the model."""
     sets, costs = scoring.decisions.sets, scoring.decisions.costs
     return {

@@ -15,6 +15,7 @@ from deepsep.core.fields import with_fields
 from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision
 from deepsep.scoring.job import BATCH_ROWS, THIS_MACHINE, Progress, Resources, Scoring
 from deepsep.scoring.local import result_types
+from deepsep.table.external import OpenRows
 
 
 def score_query(
@@ -84,7 +85,7 @@ def score_query(
         with open_reader(query.database, with_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id, besides=table.place if goes_on else None, unique=True)
             table.begin(reader.key_type(rows.sql, id)[0], replace=replace)
-            return score_into(scoring, table, [scoring.part(rows, "the query")], progress)
+            return score_into(scoring, table, [scoring.part(OpenRows(rows), "the query")], progress)
 
 
 def write_scores(
@@ -108,7 +109,7 @@ def write_scores(
         table = ScoresTable(connection, to, id)
         with open_reader(query.database, with_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id)
-            parts = [scoring.part(rows, "the query")]
+            parts = [scoring.part(OpenRows(rows), "the query")]
             job, key = scoring.job(parts), reader.key_type(rows.sql, id)[0]
             table.begin(key, replace=replace)
             table.describe(job.provenance, settings_of(scoring, job))
