@@ -123,7 +123,7 @@ def connect(address=None, workers=None):
 
 def test_without_ray_the_error_names_the_cure(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(ImportError, match='engine="ray" needs ray. Install it with: pip install ray'), connect():
+    with pytest.raises(ImportError, match=r'engine="ray" needs ray. Install it with: pip install ray'), connect():
         pass
 
 
