@@ -22,7 +22,7 @@ import pandas as pd
 from committee_members import PLACE, build
 
 from deepsep.classifiers.catalogue import uses_unlabeled
-from deepsep.classifiers.committee.plan import USUAL_MEMBERS
+from deepsep.classifiers.committee.members import USUAL_MEMBERS
 from deepsep.core.mixture import Mixture
 from deepsep.core.probability import log_shift_to_shares, shifted
 from deepsep.evaluation.evidence import Evidence, UnseenClasses

@@ -27,7 +27,7 @@ from joblib import Parallel, delayed
 from tables import load, split, table_names
 
 from deepsep import method
-from deepsep.classifiers.committee.plan import USUAL_MEMBERS
+from deepsep.classifiers.committee.members import USUAL_MEMBERS
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import deal_folds

@@ -77,14 +77,14 @@ def simulate_fit(how, n_labels, seed):
         folds = deal_folds(Labels(codes, seen), n_splits=5, seed=seed, stratified=how == "quota")
     except LabelError:
         return
-    unseen, everyone = _fit_members(X, codes, others, folds, len(seen), seed)
+    unseen, everyone = fit_members(X, codes, others, folds, len(seen), seed)
     for n in UNLABELED:
         expected, p = _promise(unseen, everyone[:, :n], codes, folds, shares if how == "quota" else None)
         accuracy = (p.argmax(axis=1) == truth[:n]).mean()
         yield how, n_labels, n, seed, *(round(v, 4) for v in (expected.value, expected.low, expected.high, accuracy))
 
 
-def _fit_members(X, codes, others, folds, c, seed):
+def fit_members(X, codes, others, folds, c, seed):
     """Return probabilities by each member: of the labelled rows out of fold, and of the others."""
     members = (LogisticRegression(C=0.3, max_iter=60), ExtraTreesClassifier(20, random_state=seed))
     unseen, everyone = [], []

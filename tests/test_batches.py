@@ -37,7 +37,7 @@ def in_batches(place, rows, types):
     with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always", DeepSepWarning)
         try:
-            frames = [frame for frame, _ in TableFile(place).batches(rows, list(types), types)]
+            frames = [table.to_pandas() for table, _ in TableFile(place).tables(rows, list(types), types)]
         except DataError as error:
             return str(error), []
     return pd.concat(frames, ignore_index=True), [str(warning.message) for warning in messages]

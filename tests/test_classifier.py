@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import deepsep
 from deepsep import TSVM, DeepSep, LabeledFold, method, methods
-from deepsep.classifiers.base import Classifier, UnweightedClassifier, settings
+from deepsep.classifiers.base import Classifier, UnweightedClassifier
+from deepsep.classifiers.declared_settings import checked, integer, real, settings, widths
 from deepsep.core import training_rows
 from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelWarning, ModelFileError, ParameterError
 
@@ -255,6 +256,109 @@ def test_settings_are_checked_before_the_rows():
     assert Recorder(steep=np.bool(False)).fit(X0, Y0)
 
 
+@settings
+class Declared(Recorder):
+    """A classifier with one setting of each kind."""
+
+    count: int = integer(3, 2)
+    some: int | None = integer(None, 1, or_none=True)
+    weight: float = real(0.5, at_least=0)
+    cost: "float | str | None" = real(1.0, above=0, or_else=("pool", None))
+    share: float = real(0.5, above=0, below=1)
+    decay: float = real(0.0, at_least=0, below=1)
+    part: float = real(1.0, above=-1, at_most=1)
+    quantile: float = real(0.1, at_least=0, at_most=1)
+    hidden: tuple[int, ...] = widths((8, 4))
+    odd: int = checked(1, lambda value: value % 2 == 1, "an odd number")
+    kind: 'Literal["hard", "soft"]' = "hard"
+    form: 'Literal["round"] | None' = None
+
+
+class TestDeclaredSettings:
+    @pytest.mark.parametrize(
+        ("name", "allowed", "refused", "words"),
+        [
+            ("count", [2, np.int64(5)], [1, 2.0, True, "3", None], "an integer of at least 2"),
+            ("some", [None, 1], [0, 1.5], "an integer of at least 1, or None"),
+            ("weight", [0, 2.5, np.float32(1)], [-1e-9, np.nan, np.inf, True, None, "1"], "a number of at least 0"),
+            ("cost", [1e-9, "pool", None], [0, "pol", np.array([1.0])], 'a positive number, "pool" or None'),
+            ("share", [0.1], [0, 1], "a number between 0 and 1"),
+            ("decay", [0, 0.99], [1, -0.1], "a number from 0 to below 1"),
+            ("part", [-0.9, 1], [-1, 1.1], "a number above -1 and at most 1"),
+            ("quantile", [0, 1], [-0.1, 1.1], "a number from 0 to 1"),
+            ("hidden", [(1,), [3, 2]], [(), 3, (0,), (2.5,)], "one or more positive integers, such as (128, 32)"),
+            ("odd", [3], [2], "an odd number"),
+            ("kind", ["soft", np.str_("hard")], ["", None, 1], '"hard" or "soft"'),
+            ("form", [None, "round"], ["square"], '"round" or None'),
+        ],
+    )
+    def test_only_their_values_are_allowed(self, name, allowed, refused, words):
+        for value in allowed:
+            Declared(**{name: value}).training_rows(X0, Y0)
+        for value in refused:
+            with pytest.raises(ParameterError, match=f"Declared: {name}=.*; pass {re.escape(words)}"):
+                Declared(**{name: value}).training_rows(X0, Y0)
+
+    def test_another_default_leaves_the_values(self):
+        @settings
+        class Heavier(Declared):
+            weight: float = 7.0
+            kind: str = "soft"
+
+        assert (Heavier().weight, Heavier().kind, Declared().weight, Declared.weight) == (7.0, "soft", 0.5, 0.5)
+        for changed in ({"weight": -1}, {"kind": "mild"}):
+            with pytest.raises(ParameterError, match=f"Heavier: {next(iter(changed))}="):
+                Heavier(**changed).fit(X0, Y0)
+
+
+def test_a_docstring_has_the_entries_of_the_bases_that_it_lacks():
+    @settings
+    class Base(Recorder):
+        """Something.
+
+        Parameters
+        ----------
+        reach, random_state
+            As everywhere.
+        steep : bool, default=True
+            Whether
+            it is steep.
+
+        Attributes
+        ----------
+        means_ : array
+            The means.
+
+        Notes
+        -----
+        Not for others.
+        """
+
+    @settings
+    class Special(Base):
+        """Something else.
+
+        Parameters
+        ----------
+        reach : float
+            Own words.
+
+        References
+        ----------
+        Nobody.
+        """
+
+    inherited = "classes_ : array (c,)"
+    text, _, rest = Special.__doc__.partition(inherited)
+    assert text == (
+        "Something else.\n\nParameters\n----------\nreach : float\n    Own words.\nrandom_state\n    As everywhere.\n"
+        "steep : bool, default=True\n    Whether\n    it is steep.\n\nAttributes\n----------\nmeans_ : array\n"
+        "    The means.\n"
+    )
+    assert rest.endswith("\n\nReferences\n----------\nNobody.")
+    assert "Not for others" not in Special.__doc__
+
+
 # -- columns of extreme size ---------------------------------------------------------------------------------
 
 EXTREME = np.array([1e150, 1e-150, 1e-30, 1e300, 1.0])
@@ -399,7 +503,7 @@ def test_parts_that_cannot_be_a_model_are_refused(name, value, words):
         Recorder._from_parts({}, state, arrays)
 
 
-@pytest.mark.parametrize("part", ["_check_parameters", "_learn", "_probabilities", "_parts", "_restore"])
+@pytest.mark.parametrize("part", ["_learn", "_probabilities", "_parts", "_restore"])
 def test_a_method_that_lacks_a_part_cannot_be_used(part):
     lacking = type("Lacking", (Recorder,), {part: getattr(Classifier, part)})
     with pytest.raises(NotImplementedError):

@@ -13,7 +13,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from deepsep import TSVM, Committee, load, method
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.committee.fits import candidates_for, list_tasks, smaller, twin_of
-from deepsep.classifiers.committee.plan import USUAL_MEMBERS
+from deepsep.classifiers.committee.members import USUAL_MEMBERS
 from deepsep.core.context import Context
 from deepsep.core.labels import read_labels
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds

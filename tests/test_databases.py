@@ -1214,3 +1214,11 @@ def test_duckdb_prints_no_progress_and_leaves_memory_to_others(base: Base) -> No
         settings = ", ".join(f"current_setting('{name}')" for name in names)
         ((bar, memory),) = connection.fetch(f"select {settings}")
     assert (bar, memory) == (False, "953.6 MiB")
+
+
+def test_text_of_sqlite_that_is_not_utf8(tmp_path: Path) -> None:
+    pytest.importorskip("adbc_driver_sqlite")
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("create table people as select 1 as id, cast(x'ff62' as text) as town")
+    with pytest.raises(DataError, match=r"rows 1 and .* is not UTF-8. Leave its column out"):
+        read_table(Query(str(tmp_path / "t.db"), "select * from people"), id="id")

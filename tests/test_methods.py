@@ -1,7 +1,10 @@
 """Every method keeps the same contract; test_methods_*.py check what each computes against mathematics."""
 
+import ast
 import copy
+import inspect
 import random
+import re
 import sys
 import warnings
 
@@ -308,6 +311,17 @@ def test_methods_can_be_built_and_are_described():
         assert "Cost: " in text
         assert hasattr(method(name, random_state=3), "predict_proba")
         assert method(name, random_state=3).random_state == 3
+
+
+@pytest.mark.parametrize("kind", sorted({type(method(name)) for name in methods()}, key=str))
+def test_each_setting_is_documented_once_with_its_default(kind):
+    section = re.search(r"Parameters\n-+\n(.*?)(\n\n\w+\n-+\n|$)", inspect.cleandoc(kind.__doc__), re.S)[1]
+    heads = [re.fullmatch(r"([\w, ]+)(?: : (.*))?", line) for line in section.splitlines() if line[0] != " "]
+    documented = [name for head in heads for name in head[1].split(", ")]
+    assert sorted(documented) == sorted(inspect.signature(kind).parameters)
+    for name, text in ((head[1], head[2] or "") for head in heads if "," not in head[1]):
+        stated, default = text.partition("default=")[2], inspect.signature(kind).parameters[name].default
+        assert not stated or ast.literal_eval(stated) == default, (name, stated)
 
 
 def test_an_unknown_method_or_setting_is_named():

@@ -387,8 +387,8 @@ def test_saved_models_say_the_same(cls, tmp_path):
         (MarkovRandomWalk, {"tol": -1}, "tol=-1; pass a number of at least 0"),
         (MarkovRandomWalk, {"max_iter": 0}, "max_iter=0; pass an integer of at least 1"),
         (SemiBoost, {"rounds": 0}, "rounds=0; pass an integer of at least 1"),
-        (SemiBoost, {"sample": 0}, "sample=0; pass a number above 0, up to 1"),
-        (SemiBoost, {"C": -1}, "C=-1; pass a number of at least 0 or None"),
+        (SemiBoost, {"sample": 0}, "sample=0; pass a number above 0 and at most 1"),
+        (SemiBoost, {"C": -1}, "C=-1; pass a number of at least 0, or None"),
     ],
 )
 def test_settings_that_make_no_sense_are_named(cls, settings, message):

@@ -15,9 +15,8 @@ from deepsep.apps.sql import Query, score_query, score_to_table
 from deepsep.errors import DataError, DeepSepWarning, ParameterError
 from deepsep.scoring import Decision, Resources, score_file, score_frame
 from deepsep.table import read_sample, read_table
-from deepsep.table.batches import TableFile
+from deepsep.table.batches import TableFile, open_files, open_table
 from deepsep.table.external import ExternalRows
-from deepsep.table.opened import open_files, open_table
 from deepsep.table.reading_settings import Reading
 from deepsep.table.sampling import has_more_rows, open_tables, other_rows
 from deepsep.table.source import NUMBER_COLUMN, SomeRows
@@ -70,7 +69,7 @@ def test_files_are_read_as_their_settings_say(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("Customers of 2024\nday;x\n05/03/2025;1\n06/03/2025;2\n")
     opened = open_files(tmp_path / "t.csv", Reading(skip_rows=1, delimiter=";", dayfirst=True))
     assert read_table(opened)["day"].dt.month.tolist() == [3, 3]
-    assert next(iter(opened.tables[0].batches(9, ["day"], {"day": "date"})))[0]["day"].dt.month.tolist() == [3, 3]
+    assert next(opened.tables[0].tables(9, ["day"], {"day": "date"}))[0].to_pandas()["day"].dt.month.tolist() == [3, 3]
     with pytest.raises(DataError, match="encoding='' is unknown"):
         open_files(tmp_path / "t.csv", Reading(encoding=""))
     with pytest.raises(DataError, match="skip_rows=-1; pass an integer of at least 0"):

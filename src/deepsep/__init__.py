@@ -12,7 +12,8 @@ from deepsep._version import __version__
 
 if TYPE_CHECKING:
     from deepsep import datasets, errors
-    from deepsep.classifiers.catalogue import method, methods
+    from deepsep.classifiers.building import method
+    from deepsep.classifiers.catalogue import methods
     from deepsep.classifiers.committee.committee import Committee
     from deepsep.classifiers.deep_separation.deepsep import DeepSep
     from deepsep.classifiers.in_context.in_context import InContext
@@ -57,7 +58,7 @@ _HOME = {
     "fit": "deepsep.model.fitting",
     "for_table": "deepsep.model.table_model",
     "load": "deepsep.model.loading",
-    "method": "deepsep.classifiers.catalogue",
+    "method": "deepsep.classifiers.building",
     "methods": "deepsep.classifiers.catalogue",
     "out_of_fold": "deepsep.evaluation.out_of_fold",
     "save": "deepsep.models",

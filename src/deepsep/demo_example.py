@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.classifiers.catalogue import find_method, method
+from deepsep.classifiers.building import method
+from deepsep.classifiers.catalogue import find_method
 from deepsep.datasets import load_foods
 from deepsep.model import for_table
 

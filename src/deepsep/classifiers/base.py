@@ -1,27 +1,27 @@
 """The base of every method, which reads rows, learns, predicts and can be saved.
 
-A method is a class with ``_check_parameters``, ``_learn`` and ``_probabilities``, and, so that it can be saved,
-``_parts`` and ``_restore``. Everything else is here.
+A method is a class with ``_learn`` and ``_probabilities``, and, so that it can be saved, ``_parts`` and ``_restore``.
+Everything else is here.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from inspect import signature
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.catalogue import uses_unlabeled
-from deepsep.core.arrays import checked_array, checked_codes
-from deepsep.core.checks import check_not_constant, private_generator, require, row_weights
+from deepsep.classifiers.declared_settings import Domain, check_settings
+from deepsep.core.arrays import Array, checked_array, checked_codes
+from deepsep.core.checks import check_not_constant, private_generator, row_weights
 from deepsep.core.context import Context
 from deepsep.core.labels import codes_of, given_labels
 from deepsep.core.magnitudes import divide, find_exponents
@@ -33,34 +33,36 @@ from deepsep.core.training_rows import TrainingRows, fingerprint, read_new_rows,
 from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.files.saving import COMMON_ATTRIBUTES, save
 
-Array = NDArray[Any]
-Kind = TypeVar("Kind")
-
-
-@dataclass_transform(kw_only_default=True, eq_default=False)
-def settings(cls: type[Kind]) -> type[Kind]:
-    """Add a constructor that stores the annotated attributes of a class and its bases, as scikit-learn requires."""
-    return dataclass(kw_only=True, eq=False, repr=False)(cls)
-
 
 class Classifier(ClassifierMixin, BaseEstimator):
     """A classifier of partly labelled rows.
 
     Subclasses define:
 
-    - ``_check_parameters()`` raises a ParameterError for settings that make no sense;
+    - ``_check_parameters()``, if need be, raises a ParameterError for settings that make no sense together;
     - ``_learn(rows, rng)`` learns. Methods that are transductive by nature return the class distribution of every
       training row, since ``_probabilities`` would give them another one;
     - ``_probabilities(X)`` returns the class distributions of checked rows;
     - ``_parts()`` returns what a saved model holds, as (plain values, arrays), and ``_restore(state, arrays)`` reads
       it.
 
-    A method for which weights make no sense is an :class:`UnweightedClassifier`.
+    A method for which weights make no sense is an :class:`UnweightedClassifier`. A subclass documents the settings and
+    attributes that it adds; :func:`settings` adds the entries of its bases to its docstring.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+        The labels, sorted.
+    transduction_ : array (n,)
+        Labels of the training rows: those given, and predictions for the others.
+    label_distributions_ : array (n, c)
+        Class probabilities of the training rows.
     """
 
     method_name: str  # in the catalogue
     labels_its_rows_apart: ClassVar[bool] = False  # whether new rows are predicted differently from training rows
     _accept: ClassVar[dict[str, Any]] = {}  # for scikit-learn's validation, such as {"accept_sparse": "csr"}
+    allowed_values: ClassVar[Mapping[str, Domain]] = {}  # values that settings may have, by name
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
     _proportions_matter: ClassVar[bool] = False  # whether all columns must share one power
 
@@ -117,7 +119,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._check_settings()
         check_not_constant(rows.matrix, rows.columns)
         exponents = find_exponents(rows.matrix, rows.columns, together=self._proportions_matter)
-        self._forget("_exponents", "feature_names_in_")
+        self._forget("_exponents", "feature_names_in_", "prior_shift_")
         if exponents is not None:
             self._exponents = exponents
         if rows.columns is not None:
@@ -142,9 +144,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return one_blas_thread()
 
     def _check_settings(self) -> None:
-        for name, parameter in signature(type(self)).parameters.items():
-            if isinstance(parameter.default, bool):
-                require(self, name, isinstance(getattr(self, name), bool | np.bool), "True or False")
+        check_settings(self)
         self._check_parameters()
 
     def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
@@ -171,7 +171,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     # -- what a method is ------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        raise NotImplementedError
+        """Check what no single setting tells."""
 
     def _check_with_classes(self) -> None:
         """Check the settings that depend on the classes."""

@@ -7,15 +7,13 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.restoring import put_together
+from deepsep.core.arrays import Array
 from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError
 from deepsep.files.plain import pack, unpack
 from deepsep.files.saving import take_apart
-
-Array = NDArray[Any]
 
 
 def rename_classes(model: Any, names: Mapping[Any, str]) -> Any:

@@ -14,7 +14,8 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import has_fit_parameter
 
-from deepsep.classifiers.base import Array, Classifier
+from deepsep.classifiers.base import Classifier
+from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels
 from deepsep.core.probability import fit_platt, platt_probabilities
 from deepsep.core.scaling import Scaling

@@ -26,6 +26,7 @@ from deepsep.cli.next import next_
 from deepsep.cli.rename import rename
 from deepsep.cli.score import score
 from deepsep.cli.segments import segments
+from deepsep.cli.sizes import sizes
 from deepsep.cli.typing import typing
 
 app = typer.Typer(
@@ -45,6 +46,7 @@ for command in (
     next_,
     label,
     score,
+    sizes,
     export,
     explain,
     rename,

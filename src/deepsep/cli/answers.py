@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deepsep.table import read_table
-from deepsep.table.opened import OpenFiles, open_files
+from deepsep.table.batches import OpenFiles, open_files
 from deepsep.table.reading_settings import Reading
 from deepsep.table.text import load_bytes, read_text
 

@@ -145,7 +145,7 @@ def _next(
     output: Path | None,
 ) -> list[str]:
     """Return the command that fits the best method to the same table, read in the same way, with the same columns."""
-    from deepsep.classifiers.catalogue import setting_names
+    from deepsep.classifiers.building import setting_names
     from deepsep.cli.printed_commands import fit_command, training_options
     from deepsep.model.fitting import DEFAULT_METHOD
 

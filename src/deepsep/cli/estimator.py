@@ -42,7 +42,8 @@ def with_effort(settings: dict[str, Any], effort: str | None) -> dict[str, Any]:
 
 def settings_by_method(given: list[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the settings of several methods, given as METHOD.NAME=VALUE, or NAME=VALUE where only one has NAME."""
-    from deepsep.classifiers.catalogue import find_method, setting_names
+    from deepsep.classifiers.building import setting_names
+    from deepsep.classifiers.catalogue import find_method
 
     settings: dict[str, dict[str, Any]] = {}
     for key, value in parse_settings(given).items():
@@ -93,7 +94,7 @@ def read_shares(file: Path) -> dict[str, float]:
         pairs = list(content.items())
     else:
         from deepsep.table import read_table
-        from deepsep.table.opened import open_files
+        from deepsep.table.batches import open_files
 
         table = open_files(file)
         names = table.names

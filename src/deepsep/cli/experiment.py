@@ -214,8 +214,8 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
     """Return the name of the table, its rows, the column of classes, and a description."""
     from deepsep.datasets import list_tables
     from deepsep.table import read_table
+    from deepsep.table.batches import open_files
     from deepsep.table.locations import find_column
-    from deepsep.table.opened import open_files
 
     if table in list_tables():
         from deepsep.datasets import load_table

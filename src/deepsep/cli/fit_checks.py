@@ -15,11 +15,11 @@ from deepsep.evaluation.conformal import check_coverage, check_labels
 from deepsep.report.ranking import check_comparison
 from deepsep.scoring.decisions import Decision
 from deepsep.scoring.to_label import GUESS_COLUMNS, LABEL_SHEET
+from deepsep.table.batches import open_files
 from deepsep.table.excel import sheet_names
 from deepsep.table.external import ExternalRows
 from deepsep.table.join import is_label
 from deepsep.table.locations import Place
-from deepsep.table.opened import open_files
 from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import Reading
 

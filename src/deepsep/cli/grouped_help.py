@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 HEADING_OF_OPTION: Mapping[str, str] = {
-    **dict.fromkeys(("id", "drop", "text", "keep", "database", "query", "weight"), "Data"),
+    **dict.fromkeys(("id", "drop", "text", "keep", "database", "query", "weight", "by", "screened"), "Data"),
     **dict.fromkeys(("encoding", "delimiter", "sheet", "skip_rows", "dayfirst"), "Reading files"),
     **dict.fromkeys(("label", "labels", "on", "prefer", "labels_drawn", "label_weight", "unlabeled"), "Labels"),
     **dict.fromkeys(("method", "methods", "effort", "settings", "priors", "seed", "folds", "repeats"), "Method"),

@@ -66,14 +66,14 @@ def next_(
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS, rows_to_label, write_rows_to_label
         from deepsep.table import read_table
+        from deepsep.table.batches import open_files
         from deepsep.table.drawn import DRAWN_COLUMN
         from deepsep.table.locations import find_column
-        from deepsep.table.opened import open_files
 
         fitted = open_classifier(model, "next")
         label = label or label_of(fitted) or "label"
         _check_target(output, label)
-        known = _known_labels(model)
+        known = known_labels(model)
         id, reading = as_remembered(fitted, list(table), id, reading)
         rows = open_files(list(table), reading)
         names = rows.names
@@ -141,8 +141,8 @@ def _check_target(output: Path, label: str) -> None:
     from deepsep.errors import DataError
     from deepsep.scoring.to_label import LABEL_FILE_FORMATS
     from deepsep.table import read_table
+    from deepsep.table.batches import open_files
     from deepsep.table.join import is_label
-    from deepsep.table.opened import open_files
 
     if output.suffix.lower() not in LABEL_FILE_FORMATS:
         raise DataError(
@@ -159,11 +159,11 @@ def _check_target(output: Path, label: str) -> None:
         raise DataError(f"{output} has {filled} labels that someone filled in. Name another output.")
 
 
-def _known_labels(model: Path) -> pd.DataFrame | None:
+def known_labels(model: Path) -> pd.DataFrame | None:
     """Return the labels that the model was fitted to, if its folder has them."""
     from deepsep.model.model_folder import LABELS_FILE
     from deepsep.table import read_table
-    from deepsep.table.opened import open_files
+    from deepsep.table.batches import open_files
 
     file = model / LABELS_FILE
     if not file.exists():

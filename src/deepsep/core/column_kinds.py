@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-ColumnKind = Literal["boolean", "number", "date", "text"]
+ColumnType = Literal["boolean", "number", "date", "text"]
 
 
-def kind_of(column: pd.Series[Any]) -> ColumnKind:
+def kind_of(column: pd.Series[Any]) -> ColumnType:
     """Return the kind of a column whose values have been converted; anything but numbers and dates is text.
 
     Examples

@@ -84,21 +84,10 @@ def profile_table(
     unlabeled: Array | None = None,
     data: str | None = None,
 ) -> TrainingProfile:
-    """Return the profile of a training table.
+    """Return the profile of a training table whose columns are as the model uses them; the first 1,000 are profiled.
 
-    Parameters
-    ----------
-    columns : DataFrame
-        Columns of numbers, dates and text, as the model uses them. Only the first 1,000 are profiled.
-    proba : array (n, c) or None
-        The probabilities that the model gives to the classes of each row. None if they are unlike those of new rows:
-        then predictions are not profiled.
-    weight : array (n,), optional
-        Weights of the rows.
-    unlabeled : array (n,) of bool, optional
-        Rows without a label. If there are 50 of them, only predictions of these rows are profiled.
-    data : str, optional
-        Fingerprint of the data.
+    ``proba`` are the probabilities of the classes for each row; None if they are unlike those of new rows. If 50 rows
+    are ``unlabeled``, only predictions of these are profiled. ``data`` is the fingerprint of the data.
     """
     weight = np.ones(len(columns)) if weight is None else weight
     some = columns.iloc[:, :MAX_COLUMNS]

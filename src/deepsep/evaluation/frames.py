@@ -80,16 +80,3 @@ def check_id_name(id_name: Any, columns: Iterable[str]) -> None:
     """Raise if the identifier has the same name as a column of the result."""
     if id_name in columns:
         raise DataError(f"the id column is named {id_name!r}, like a column of the result. Rename it.")
-
-
-def to_pandas(table: Any) -> Any:
-    """Return the table as a pandas frame with text as column names and rows numbered from 0."""
-    import pandas as pd
-
-    if isinstance(table, pd.DataFrame):
-        frame = table.reset_index(drop=True)
-    elif hasattr(table, "with_columns"):  # polars; its own conversion would need pyarrow
-        frame = pd.DataFrame({name: table[name].to_list() for name in table.columns})
-    else:
-        frame = pd.DataFrame(np.asarray(table))
-    return frame.set_axis(column_names(table), axis=1)

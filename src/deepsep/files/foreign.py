@@ -258,10 +258,6 @@ def _empty_tree(d: int, c: int) -> Any:
     return Tree(d, np.array([c], dtype=np.intp), 1)
 
 
-def _take_tree(classifier: Any) -> Parts:
-    return _take_trees([classifier])
-
-
 def _put_tree(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
     return _put_trees(arrays, [new], d, classes)[0]
 
@@ -327,7 +323,7 @@ CLASSIFIER_KINDS = {
     "KNeighborsClassifier": Kind(_take_neighbours, _put_neighbours),
     "SelfTrainingClassifier": Kind(_take_self_training, _put_self_training),
     "SVC": Kind(_take_svm, _put_svm),
-    "DecisionTreeClassifier": Kind(_take_tree, _put_tree),
+    "DecisionTreeClassifier": Kind(lambda tree: _take_trees([tree]), _put_tree),
     "LGBMClassifier": _boosted(take_lightgbm, put_lightgbm),
     "XGBClassifier": _boosted(take_xgboost, put_xgboost),
 }

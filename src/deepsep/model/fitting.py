@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.base import Classifier
-from deepsep.classifiers.catalogue import shipped_method
+from deepsep.classifiers.building import shipped_method
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.core.checks import check_priors
 from deepsep.core.context import Context

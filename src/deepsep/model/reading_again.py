@@ -7,9 +7,9 @@ from typing import Any
 
 from deepsep.core.notices import warn
 from deepsep.errors import Setting
+from deepsep.table.batches import OpenFiles, open_files
 from deepsep.table.external import ExternalRows
 from deepsep.table.locations import file_types, files_of, table_at
-from deepsep.table.opened import OpenFiles, open_files
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 

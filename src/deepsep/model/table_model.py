@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from sklearn.pipeline import Pipeline
 
 from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.table.locations import find_column
 from deepsep.table.pipeline import table_steps
 
 if TYPE_CHECKING:
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from deepsep.core.column_kinds import ColumnType
     from deepsep.core.context import Context
     from deepsep.drift.profile import TrainingProfile
     from deepsep.evaluation.evidence import Evidence
     from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
     from deepsep.model.predictions import Predictions
+    from deepsep.model.sizes import Sizes
     from deepsep.model.training_table import TableOrigin, Training
     from deepsep.scoring.job import Progress
-    from deepsep.table.column_types import ColumnType
     from deepsep.table.reading_settings import Reading
 
 
@@ -264,6 +266,56 @@ class TableModel(Pipeline):
         data = self.training
         frame = data.X.assign(**{str(data.ids.name): data.ids.to_numpy(), data.label: data.y.to_numpy()})
         return rows_to_label(self, frame, n, id=str(data.ids.name), label=data.label, **settings)
+
+    def sizes(
+        self,
+        by: str | None = None,
+        *,
+        screened: Mapping[Any, int] | None = None,
+        table: Any = None,
+        weight: Any = None,
+    ) -> Sizes:
+        """Return the share of every class in the population, with 90 % intervals.
+
+        The model's predictions are corrected by their errors on labels that were held out, so that the intervals hold
+        however wrong it is, and are narrow if it is good.
+
+        Parameters
+        ----------
+        by : str, optional
+            Column of groups, in each of which the shares are estimated.
+        screened : dict {class: int}, optional
+            For labels that fill quotas: how many people were looked at until the labels of a class were found.
+        table : DataFrame, optional
+            The unlabelled rows of the population. None: those that the model was fitted to, with its labelled rows.
+        weight : array-like, optional
+            Weights of the rows of ``table``.
+        """
+        from deepsep.model.sizes import as_groups, segment_sizes
+
+        if table is not None:
+            if by is not None:
+                raise ParameterError(
+                    "{by} needs the labelled rows, too. Leave out table, on a model of deepsep.fit.",
+                    by=Setting("by", by),
+                )
+            rows = self.predict_proba(table)
+            return segment_sizes(self, rows, weight, screened=screened, count_labels=False)
+        data = self.training
+        free, groups = ~data.labeled, None
+        if by is not None:
+            column = data.ids if by == data.ids.name else data.X[find_column(data.X.columns, by, "column of groups")]
+            names = as_groups(column)
+            groups = names[free], names[~free]
+        return segment_sizes(
+            self,
+            self[-1].label_distributions_[free],
+            None if data.weight is None else data.weight[free],
+            groups=groups,
+            group_name=by,
+            screened=screened,
+            n_unlabeled=None if data.large is None else data.large.chosen.n_unlabeled,
+        )
 
     def rename(self, names: Mapping[Any, str]) -> TableModel:
         """Return the model with other names for its classes; probabilities stay the same to the last bit."""

@@ -17,13 +17,13 @@ import pandas as pd
 from deepsep.core.labels import Labels, as_labels, given_labels
 from deepsep.errors import DataError, ParameterError, Setting, Worded
 from deepsep.scoring.to_label import LABEL_SHEET
+from deepsep.table.batches import Opened, OpenFiles, open_files, open_table
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN, read_drawn, word_or_column
 from deepsep.table.excel import sheet_names
 from deepsep.table.external import ExternalRows, RepeatedRows
 from deepsep.table.join import USUAL_LABEL_NAMES, add_labels, is_label, join_labels
 from deepsep.table.locations import find_column
-from deepsep.table.opened import Opened, OpenFiles, open_files, open_table
 from deepsep.table.reading import check_types, read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.sampling import (

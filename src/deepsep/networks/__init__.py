@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepsep._lazy import lazy_names
+from deepsep.networks.architecture import Architecture
 from deepsep.networks.average import NetworkAverage
 from deepsep.networks.interface import Loss, Network, choose_device
 from deepsep.networks.network_committee import NetworkCommittee, member_states, members_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WEIGHTS_SHA256",
+    "Architecture",
     "Batch",
     "ContextView",
     "Loss",
@@ -39,7 +41,6 @@ __all__ = [
     "OneHotAverage",
     "TorchArrays",
     "TorchNetwork",
-    "TrainingPhase",
     "adam",
     "choose_device",
     "components_of",
@@ -54,7 +55,6 @@ __all__ = [
     "rows_by_size",
     "tensor",
     "train_steps",
-    "train_together",
 ]
 
 _HOME = {

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from deepsep.networks.interface import OnEpoch, present_rows, streams
+from deepsep.networks.interface import Array, OnEpoch, present_rows, streams
 from deepsep.networks.loop import adam, private_seed, run_epochs, tensor
 from deepsep.networks.torch_network import TorchNetwork, linear_layer
-
-Array = NDArray[Any]
 
 
 def pretrain(

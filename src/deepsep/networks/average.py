@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.networks.frozen import FrozenNetwork, batches, on_grid
-
-Array = NDArray[Any]
+from deepsep.networks.interface import Array
 
 
 class NetworkAverage:

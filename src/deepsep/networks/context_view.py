@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from deepsep.networks.components import LEAST_SPECTRUM, MOST_COMPONENTS, Components, find_components
 from deepsep.networks.in_context_network import MAX_CLASSES, UNLABELED, InContextNetwork, Memory
+from deepsep.networks.interface import Array
 
-Array = NDArray[Any]
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

@@ -13,13 +13,11 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from deepsep.networks.average import NetworkAverage
 from deepsep.networks.frozen import ROW_BITS, WEIGHT_BITS, activated, rounded
-
-Array = NDArray[Any]
+from deepsep.networks.interface import Array
 
 
 class _Grids(NamedTuple):

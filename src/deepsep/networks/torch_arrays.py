@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Array = NDArray[Any]
+from deepsep.networks.interface import Array
 
 CHUNK_NUMBERS = {"cuda": 2**28, "cpu": 2**22}  # in the largest array, which has one per row, problem and feature
 SPLIT_ROWS = 1024  # are summed in their own precision; these sums are added in double precision

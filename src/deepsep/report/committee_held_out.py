@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.catalogue import method, record_of, title_of
-from deepsep.classifiers.committee.committee import COMMITTEE, Committee
+from deepsep.classifiers.building import method
+from deepsep.classifiers.catalogue import record_of, title_of
+from deepsep.classifiers.committee.committee import Committee
 from deepsep.classifiers.committee.fits import twin_of
+from deepsep.classifiers.committee.members import COMMITTEE
 from deepsep.core.labels import Labels
 from deepsep.core.model_parts import split_model
 from deepsep.errors import LabelError

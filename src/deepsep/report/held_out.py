@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from deepsep.classifiers.catalogue import method, uses_unlabeled
+from deepsep.classifiers.building import method
+from deepsep.classifiers.catalogue import uses_unlabeled
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels
 from deepsep.core.model_parts import split_model

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.core.column_kinds import kind_of, seconds_of
-from deepsep.evaluation.frames import to_pandas
 from deepsep.report.wording import number, percent
+from deepsep.table.columns import as_frame
 
 Array = NDArray[Any]
 
@@ -57,7 +57,7 @@ class Feature:
 
 def features_of(table: Any) -> list[Feature]:
     """Return the features of a table."""
-    frame = to_pandas(table)
+    frame = as_frame(table)
     return [feature for name in frame.columns for feature in _of_column(name, frame[name])]
 
 

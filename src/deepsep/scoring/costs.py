@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from deepsep.errors import DataError, ParameterError
 from deepsep.table import read_table
-from deepsep.table.opened import open_files
+from deepsep.table.batches import open_files
 
 Array = NDArray[Any]
 Costs = Mapping[Any, Mapping[Any, float]]

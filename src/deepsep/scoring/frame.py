@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from deepsep.core.column_kinds import ColumnType
 from deepsep.core.fields import with_fields
 from deepsep.core.labels import codes_of
 from deepsep.core.model_parts import first_step, is_pipeline
@@ -23,7 +24,6 @@ from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision, Decisions, 
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.who_scores import check_fast, choose
 from deepsep.table.arrow_frames import to_frame
-from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.compiled import CompiledEncoding, EncodedRows
 from deepsep.table.locations import find_column

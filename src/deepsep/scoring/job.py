@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from deepsep.core.column_kinds import ColumnType
 from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.core.notices import warn
 from deepsep.core.threads import available_cores
@@ -22,7 +23,6 @@ from deepsep.scoring.frame import schema_of
 from deepsep.scoring.journal import Journal
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.who_scores import check_fast, choose, student_of
-from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column
 from deepsep.table.source import Source

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from deepsep.classifiers.committee.committee import COMMITTEE
 from deepsep.classifiers.committee.fits import candidates_for, seconds_in_fold, smaller, twin_of
+from deepsep.classifiers.committee.members import COMMITTEE, unfitted_members
 from deepsep.core.context import Context
 from deepsep.core.labels import Labels
 from deepsep.core.probability import prior_shift, shifted
@@ -103,7 +103,7 @@ class ComparedFits:
         """The methods that the committee fits in its folds with the same settings: not where it makes them smaller."""
         if self.committee is None:
             return []
-        members = candidates_for(self.committee._named_members())
+        members = candidates_for(unfitted_members(self.committee))
         in_folds = smaller(members)
         return [
             name

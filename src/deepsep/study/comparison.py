@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.catalogue import CATALOGUE, find_method, shipped_method
+from deepsep.classifiers.building import shipped_method
+from deepsep.classifiers.catalogue import CATALOGUE, find_method
 from deepsep.core.checks import check_priors, is_integer
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, LabelError, ParameterError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
-from deepsep.evaluation.frames import take, to_pandas
+from deepsep.evaluation.frames import take
 from deepsep.evaluation.intervals import paired_difference, scores_with_intervals
 from deepsep.evaluation.metrics import METRIC_NAMES
 from deepsep.evaluation.population import read_weights
@@ -186,7 +187,7 @@ def compare(
     origins = read_origins(labels_drawn, known)
     split = _deal(known, origins, folds, repeats, seed, weight)
     encoder = for_table(estimators[methods[0]], keep=tuple(keep))[:-1]  # the same for all methods
-    columns = encoder[0].fit_transform(to_pandas(table), known)
+    columns = encoder[0].fit_transform(table, known)
     rows = split.rows
     some = Labels(known.codes[rows], known.classes)
     fits = ComparedFits(

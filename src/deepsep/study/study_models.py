@@ -8,7 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from deepsep.classifiers.catalogue import CATALOGUE, find_method, method
+from deepsep.classifiers.building import method
+from deepsep.classifiers.catalogue import CATALOGUE, find_method
 from deepsep.classifiers.deep_separation.deepsep import DeepSep
 from deepsep.classifiers.tsvm.tsvm import TSVM
 from deepsep.core.probability import moving_averages

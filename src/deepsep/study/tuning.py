@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.catalogue import Range, find_method
+from deepsep.classifiers.catalogue import find_method
+from deepsep.classifiers.record import Range
 from deepsep.errors import missing_package
 from deepsep.evaluation.metrics import log_loss
 from deepsep.study.study_models import build_study_model, method_of

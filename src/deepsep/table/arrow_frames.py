@@ -9,6 +9,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from deepsep.errors import DataError
+
 NULLABLE_TYPES = {
     getattr(pa, f"{kind}{bits}")(): pd.api.types.pandas_dtype(f"{name}{bits}")
     for kind, name in (("int", "Int"), ("uint", "UInt"))
@@ -18,13 +20,36 @@ NULLABLE_TYPES = {
 
 def to_frame(table: Any, id: str | None = None) -> pd.DataFrame:
     """Return an Arrow table as a DataFrame; a named index becomes columns, and identifiers keep every digit."""
-    frame: pd.DataFrame = table.to_pandas()
-    if any(name is not None for name in frame.index.names):
-        frame = frame.reset_index()
-    frame = frame.reset_index(drop=True)
+    try:
+        frame = _converted(table)
+    except Exception:  # pandas' notes about the columns are hints, which a damaged or foreign file may have wrong
+        try:
+            frame = _converted(table.replace_schema_metadata(None))
+        except (pa.ArrowException, ValueError) as error:
+            raise DataError(
+                f"columns {[str(name)[:60] for name in table.column_names[:5]]} hold values that cannot be converted "
+                f"({str(error).splitlines()[0][:200]}). Write them with other types, or leave them out."
+            ) from error
     if id in table.column_names:  # integers with gaps would become floats, and lose digits
         frame[id] = without_dictionary(table[id]).to_pandas(types_mapper=NULLABLE_TYPES.get)
     return frame
+
+
+def _converted(table: Any) -> pd.DataFrame:
+    frame: pd.DataFrame = table.to_pandas()
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    unnamed = "__index_level_"  # how pandas calls the columns of an index without a name
+    if lost := {name for name in table.column_names if not name.startswith(unnamed)} - {str(name) for name in frame}:
+        raise ValueError(f"without {lost}")
+    return frame.reset_index(drop=True)
+
+
+def checked(part: Any) -> Any:
+    """Return a table or batch as read from a file, or raise ArrowInvalid if following its contents could crash."""
+    for column in part.columns:
+        column.validate(full=not pa.types.is_date64(column.type))  # some programs put times of the day into dates
+    return part
 
 
 def without_dictionary(column: Any) -> Any:

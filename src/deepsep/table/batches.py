@@ -1,8 +1,9 @@
-"""Read a table from disk batch by batch, in constant memory."""
+"""The files of a table, opened once: their columns are known, and their rows are read batch by batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,45 +12,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from deepsep.core.column_kinds import ColumnType
 from deepsep.errors import DataError
-from deepsep.table.arrow_frames import to_frame, without_dictionary
-from deepsep.table.column_types import WHOLE_NUMBER, ColumnType, trimmed
+from deepsep.table.arrow_frames import checked
+from deepsep.table.column_types import WHOLE_NUMBER, trimmed
 from deepsep.table.dates import DateColumn
 from deepsep.table.excel import read_cells
-from deepsep.table.locations import MEMORY_GROWTH, FileType, check_memory, damaged, file_type, readable
+from deepsep.table.external import ExternalRows
+from deepsep.table.locations import (
+    MEMORY_GROWTH,
+    FileType,
+    Kind,
+    Named,
+    Place,
+    check_memory,
+    check_same_columns,
+    file_type,
+    file_types,
+    files_of,
+    readable,
+    table_at,
+)
 from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import Names, Pairs, Types
 from deepsep.table.spss import read_spss
-from deepsep.table.text import TextFormat, check_unique, stream_text
+from deepsep.table.text import TextFormat, check_delimiters, check_unique, stream_text
 from deepsep.table.typed_cells import sheet_frame, text_frame, tidied, typed_table
 
 
 class TableFile:
-    """A file of rows: its columns are read at once, its rows on request.
-
-    Parameters
-    ----------
-    path : Path
-    reading : Reading, optional
-    type : FileType, optional
-        What the file is, if that is known.
-    max_bytes : int, optional
-        Most memory that reading an Excel or SPSS file may use.
-
-    Attributes
-    ----------
-    names : list of str
-        The columns.
-    n_rows : int or None
-        None for a text file, whose rows cannot be counted without reading it: see ``count_rows``.
-    form : TextFormat or None
-        Of a text file.
-    cells : DataFrame
-        Of an Excel or SPSS file, which cannot be read in part: all its cells.
-    bytes_needed : float
-        Memory needed to read a Parquet or Feather file.
-    """
+    """A file of rows: its columns are read at once, its rows on request."""
 
     def __init__(
         self,
@@ -61,37 +54,33 @@ class TableFile:
     ) -> None:
         type = type or file_type(path)
         self.path, self.reading, self.kind = path, reading, type.kind
-        self.n_rows: int | None = None
-        self.form: TextFormat | None = None
-        self.cells = pd.DataFrame()
-        self.bytes_needed = 0.0
+        self.n_rows: int | None = None  # None for a text file, until ``count_rows`` has read it
+        self.form: TextFormat | None = None  # of a text file
+        self.cells = pd.DataFrame()  # all cells of an Excel or SPSS file, which cannot be read in part
+        self.bytes_needed = 0.0  # memory to read a Parquet or Feather file
         self._schema: Any = None
         self._integers: dict[str, bool] = {}
         self._frames: dict[str | None, pd.DataFrame] = {}
         self._counted = 0  # rows of a text file, once they have been examined
         with readable(path):
-            try:
-                if self.kind == "text":
-                    self.form = TextFormat.of(path, type, reading)
-                    self.names = self.form.names
-                elif self.kind == "parquet":
-                    with pq.ParquetFile(path) as file:
-                        self._schema, about = file.schema_arrow, file.metadata
-                        self.names, self.n_rows = self._schema.names, about.num_rows
-                    groups = range(about.num_row_groups)
-                    self.bytes_needed = 3.0 * sum(about.row_group(i).total_byte_size for i in groups)
-                elif self.kind == "feather":
-                    with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
-                        self._schema, self.names = file.schema, file.schema.names
-                        self.n_rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
-                    self.bytes_needed = path.stat().st_size * MEMORY_GROWTH["feather"]
-                elif self.kind == "excel":
-                    self.cells = read_cells(path, reading.sheet, reading.skip_rows, max_bytes)
-                else:
-                    check_memory(path, path.stat().st_size * MEMORY_GROWTH["spss"], max_bytes)
-                    self.cells = read_spss(path)
-            except pa.ArrowException as error:
-                raise damaged(path, error) from error
+            if self.kind == "text":
+                self.form = TextFormat.of(path, type, reading)
+                self.names = self.form.names
+            elif self.kind == "parquet":
+                with pq.ParquetFile(path) as file:
+                    self._schema, about = file.schema_arrow, file.metadata
+                    self.names, self.n_rows = self._schema.names, about.num_rows
+                self.bytes_needed = 3.0 * sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+            elif self.kind == "feather":
+                with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
+                    self._schema, self.names = file.schema, file.schema.names
+                    self.n_rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
+                self.bytes_needed = path.stat().st_size * MEMORY_GROWTH["feather"]
+            elif self.kind == "excel":
+                self.cells = read_cells(path, reading.sheet, reading.skip_rows, max_bytes)
+            else:
+                check_memory(path, path.stat().st_size * MEMORY_GROWTH["spss"], max_bytes)
+                self.cells = read_spss(path)
         if self.kind in ("excel", "spss"):
             self.names, self.n_rows = self.cells.columns.astype(str).tolist(), len(self.cells)
         check_unique(path, self.names)
@@ -112,25 +101,11 @@ class TableFile:
             with readable(self.path):
                 self.n_rows = sum(map(len, self._pieces(self.names[:1])))
 
-    def batches(
-        self, rows: int, columns: Sequence[str], types: Mapping[str, ColumnType], id: str | None = None
-    ) -> Iterator[tuple[pd.DataFrame, float]]:
-        """Yield DataFrames of ``rows`` rows (the last may be shorter), each with the share of the file read so far.
-
-        The cells of a text file are read as ``types`` says, and numbers in the style of the whole file, so that a row
-        does not depend on its batch. Warnings about a column come once, before the first batch.
-        """
-        for table, share in self.tables(rows, columns, types, id):
-            yield table if isinstance(table, pd.DataFrame) else to_frame(table, id), share
-
     def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:
         """Yield tables, the cells of a text file as text, or DataFrames of Excel and SPSS files."""
         with readable(self.path):
-            try:
-                for table, _ in self._tables(rows, columns):
-                    yield table
-            except pa.ArrowException as error:
-                raise damaged(self.path, error) from error
+            for table, _ in self._tables(rows, columns):
+                yield table
 
     def typed_frame(
         self, cells: Any, types: Mapping[str, ColumnType], unconverted: Sequence[str | None]
@@ -140,25 +115,22 @@ class TableFile:
         return text_frame(cells, self.form.delimiter, types, unconverted, self.reading.dayfirst)
 
     def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
-        """Yield what :meth:`batches` does as Arrow tables, but for Excel and SPSS files, which are DataFrames already.
+        """Yield tables of ``rows`` rows (the last may be shorter): Arrow's, but for Excel and SPSS files DataFrames.
 
-        ``dictionaries`` are columns of text to read dictionary-encoded, if the file is a Parquet file.
+        The cells of a text file are read as ``types`` says, and numbers in the style of the whole file, so that a row
+        does not depend on its batch. Warnings about a column come once, before the first table. ``dictionaries`` are
+        columns of text to read dictionary-encoded, if the file is a Parquet file.
         """
         with readable(self.path):
-            try:
-                known = self._examine({name: types[name] for name in columns if name in types and name != id})
-                done = 0
-                for table, share in self._tables(rows, columns, dictionaries, id):
-                    if self.form is not None:
-                        table = typed_table(
-                            table, self.form.delimiter, types, (id,), self.reading.dayfirst, known=known
-                        )
-                        if id is not None:
-                            table = self._with_identifiers(table, id)
-                    done += len(table)
-                    yield table, min(done / self._counted, 1.0) if self._counted else share
-            except pa.ArrowException as error:
-                raise damaged(self.path, error) from error
+            known = self._examine({name: types[name] for name in columns if name in types and name != id})
+            done = 0
+            for table, share in self._tables(rows, columns, dictionaries, id):
+                if self.form is not None:
+                    table = typed_table(table, self.form.delimiter, types, (id,), self.reading.dayfirst, known=known)
+                    if id is not None:
+                        table = self._with_identifiers(table, id)
+                done += len(table)
+                yield table, min(done / self._counted, 1.0) if self._counted else share
 
     def _with_identifiers(self, table: Any, id: str) -> Any:
         """Return a table of a text file with plain integers among its identifiers as integers."""
@@ -178,7 +150,8 @@ class TableFile:
             return pa.int64() if self.plain_integers(name) else pa.string()
         if self.kind in ("excel", "spss"):
             return pa.Schema.from_pandas(self._frame(name)[[name]]).field(name).type
-        return without_dictionary(self._schema.empty_table()[name]).type
+        kind = self._schema.field(name).type
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
 
     def keep_text(self, name: str) -> None:
         """Read the identifiers of a text file as text."""
@@ -248,13 +221,65 @@ class TableFile:
             # Buffers read ahead would stay until the end of the file.
             with pq.ParquetFile(self.path, memory_map=False, pre_buffer=False, read_dictionary=texts) as file:
                 for batch in file.iter_batches(rows, columns=columns):
-                    yield pa.Table.from_batches([batch]).select(columns)
+                    yield pa.Table.from_batches([checked(batch)]).select(columns)
         else:
             with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
                 for i in range(file.num_record_batches):
-                    table = pa.Table.from_batches([file.get_batch(i)]).select(columns)
+                    table = checked(pa.Table.from_batches([file.get_batch(i)]).select(columns))
                     for start in range(0, len(table), rows):
                         yield table.slice(start, rows)
+
+
+@dataclass(frozen=True)
+class OpenFiles:
+    """The files of one table, whose encoding, delimiter and columns are known."""
+
+    place: Place  # what they are called in messages
+    tables: Sequence[TableFile]  # the files, in the order of their rows
+
+    def __str__(self) -> str:
+        return str(self.place)
+
+    @property
+    def kind(self) -> Kind:
+        """The format of the first file."""
+        return self.tables[0].kind
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return self.tables[0].names
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether they can be read batch by batch: Excel and SPSS files cannot."""
+        return self.kind not in ("excel", "spss")
+
+
+Opened = OpenFiles | ExternalRows
+
+
+def open_table(named: Named | Opened, reading: Reading = AS_DETECTED, max_bytes: int | None = None) -> Opened:
+    """Open the files of a table; external rows are returned as they are, since each use opens them again."""
+    return named if isinstance(named, ExternalRows) else open_files(named, reading, max_bytes)
+
+
+def open_files(named: Named | OpenFiles, reading: Reading = AS_DETECTED, max_bytes: int | None = None) -> OpenFiles:
+    """Open the files of one table, or raise unless they have the same format and columns.
+
+    Files that are open already are returned as they are.
+    """
+    if isinstance(named, OpenFiles):
+        return named
+    place = table_at(named)
+    files = files_of(place)
+    types = file_types(files)
+    if types[0].kind == "spss" and len(files) > 1:
+        raise DataError(f"{place}: SPSS files are read one by one. Write them to one file, or as Parquet.")
+    tables = [TableFile(file, reading, type=type, max_bytes=max_bytes) for file, type in zip(files, types, strict=True)]
+    check_same_columns(files, [table.names for table in tables])
+    check_delimiters([table.form for table in tables if table.form is not None])
+    return OpenFiles(place, tables)
 
 
 def same_identifiers(tables: Sequence[TableFile], id: str) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deepsep.core.column_kinds import ColumnType
 from deepsep.errors import LabelError
 from deepsep.table.dates import DATE_PATTERN, DateColumn
 from deepsep.table.numbers import NumberStyle, plain_numbers
-
-ColumnType = Literal["number", "boolean", "date", "text"]
 
 # Words that mean a missing value in a feature (those of pandas). In a column of labels only an empty cell does.
 MISSING_WORDS = (

@@ -184,7 +184,7 @@ class CompiledEncoding:
             if not isinstance(column, Levels):
                 at, words = pd.factorize(column, use_na_sentinel=True)
                 column = Levels([*words.tolist(), None], np.where(at < 0, len(words), at))
-            codes.append(np.array([table.line(name) for name in column.names])[column.codes])
+            codes.append(np.array([table.lines.get(name, len(table.lines)) for name in column.names])[column.codes])
         return codes
 
     def _others(self, columns: Mapping[str, Any]) -> Array:
@@ -254,16 +254,11 @@ def _codes_or_values(column: Any) -> Any:
 # -- categories ------------------------------------------------------------------------------------------------
 
 
-class LevelTable:
-    """Encoding of each level of a category, of a gap and of any other word."""
+class LevelTable(NamedTuple):
+    """Encoding of each level of a category, of a gap (None) and, in the last line, of any other word."""
 
-    def __init__(self, levels: list[str], rows: Array) -> None:
-        self.lines = {level: i for i, level in enumerate(levels)}
-        self.rows = rows
-
-    def line(self, name: str | None) -> int:
-        """Return the line of a level."""
-        return self.lines.get(name, len(self.lines) + 1) if name is not None else len(self.lines)
+    lines: dict[str | None, int]
+    rows: Array
 
 
 def level_tables(encoder: Any) -> list[LevelTable]:
@@ -279,7 +274,9 @@ def level_tables(encoder: Any) -> list[LevelTable]:
     block = np.asarray(encoder.transform(cells), np.float32)
     ends = np.cumsum(n_levels(encoder))
     return [
-        LevelTable(known, block[: len(known) + 2, end - width : end].copy())
+        LevelTable(
+            {level: i for i, level in enumerate([*known, None])}, block[: len(known) + 2, end - width : end].copy()
+        )
         for known, end, width in zip(levels, ends, np.diff(ends, prepend=0), strict=True)
     ]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from deepsep.errors import DataError, Setting, missing_package
-from deepsep.table.locations import MEMORY_GROWTH, NAMELESS_PREFIX, check_memory, readable
-from deepsep.table.text import check_unique
+from deepsep.table.locations import MEMORY_GROWTH, check_memory, readable
+from deepsep.table.text import names_in
 
 
 def read_cells(path: Path, sheet: str | int, skip_rows: int = 0, max_bytes: int | None = None) -> pd.DataFrame:
@@ -32,8 +31,7 @@ def read_cells(path: Path, sheet: str | int, skip_rows: int = 0, max_bytes: int 
     cells = cells.mask((cells == "") | cells.isna(), None).dropna(how="all").dropna(how="all", axis=1)
     if cells.empty:
         raise DataError(f"{path}: sheet {sheet!r} is empty. Name another one with {{sheet}}.", sheet=Setting("sheet"))
-    header = [_name(value, i) for i, value in enumerate(cells.iloc[0], start=1)]
-    check_unique(path, header)
+    header = names_in(cells.iloc[0])
     if len(cells) < 2:
         raise DataError(f"{path}: sheet {sheet!r} has a header ({', '.join(header[:5])}) but no rows.")
     return cells.iloc[1:].reset_index(drop=True).set_axis(header, axis=1)
@@ -45,10 +43,6 @@ def sheet_names(path: Path, max_bytes: int | None = None) -> list[str]:
         _check_archive(path, max_bytes)
         with pd.ExcelFile(path, engine="openpyxl") as book:
             return [str(name) for name in book.sheet_names]
-
-
-def _name(value: Any, i: int) -> str:
-    return f"{NAMELESS_PREFIX}{i}" if value is None else str(value).strip() or f"{NAMELESS_PREFIX}{i}"
 
 
 def _check_archive(path: Path, max_bytes: int | None) -> None:

@@ -222,17 +222,14 @@ def readable(path: object) -> Iterator[None]:
         reason = error.strerror or str(error)
         raise DataError(f"{path} cannot be read: {reason}. Check the path and the disk.") from error
     except Exception as error:  # any other, of the libraries that read files
+        if type(error).__module__ == "pyarrow.lib":  # not by its class: pyarrow takes long to import
+            reason = str(error).splitlines()[0][:200]
+            raise DataError(f"{path} is damaged or incomplete ({reason}). Write it again.") from error
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(
             f"{path} cannot be read: it is damaged or unusual ({reason}). Open it in the program that wrote it, and "
             "save it again, for example as CSV in UTF-8."
         ) from error
-
-
-def damaged(path: Path, error: Exception) -> DataError:
-    """Return the error for a Parquet or Feather file that Arrow cannot read."""
-    reason = str(error).splitlines()[0][:200]
-    return DataError(f"{path} is damaged or incomplete ({reason}). Write it again.")
 
 
 def check_memory(path: object, needed: float, limit: int | None) -> float:

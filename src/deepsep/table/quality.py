@@ -129,28 +129,9 @@ def check_columns(
 ) -> list[dict[str, Any]]:
     """Return what would make a model or its accuracy misleading: the part of :func:`check_table` that a fit runs.
 
-    Parameters
-    ----------
-    columns : DataFrame
-        The columns that a model uses, converted to their types: the output of the first step of
-        :func:`deepsep.for_table`.
-    labels : Labels
-        Labels of the rows.
-    left_out : mapping of str to str, optional
-        The columns that were left out, with the reason.
-    weight : array (n,), optional
-        Weights of the rows. Labelled rows that represent all rows by their weights do not differ from these.
-    label : str, optional
-        Name of the column of labels. None: nothing is said about the classes.
-    ids : Series, optional
-        Identifiers of the rows.
-
-    Returns
-    -------
-    list of dict
-        Warnings as in ``check_table(...)["findings"]``: classes that are rare or spelled in several ways, repeated
-        identifiers, columns that are given for labelled rows only, columns that
-        give the label away, differences between labelled and unlabelled rows, and dates that are read as text.
+    The columns are those that a model uses, as the first step of :func:`deepsep.for_table` returns them; ``left_out``
+    are the others, with the reason. Labelled rows that represent all rows by their weights do not differ from these.
+    Without the name of the column of labels, nothing is said about the classes.
     """
     findings = Findings()
     if label is not None:

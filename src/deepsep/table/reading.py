@@ -9,16 +9,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deepsep.core.column_kinds import ColumnType
 from deepsep.core.fields import with_fields
 from deepsep.errors import DataError, Setting
-from deepsep.table.arrow_frames import to_frame
-from deepsep.table.batches import TableFile
-from deepsep.table.column_types import ColumnType
+from deepsep.table.arrow_frames import checked, to_frame
+from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
 from deepsep.table.external import read_external
-from deepsep.table.locations import MEMORY_GROWTH, Named, Place, check_memory, damaged, find_column, readable
-from deepsep.table.opened import Opened, OpenFiles, open_table
+from deepsep.table.locations import MEMORY_GROWTH, Named, Place, check_memory, find_column, readable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.text import check_unique, load_bytes, read_text
+from deepsep.table.text import load_bytes, read_text
 from deepsep.table.typed_cells import sheet_frame, text_frame, tidied
 
 
@@ -110,7 +109,6 @@ def read_table(
             frame = table.tables[0].cells.copy()
         else:
             frame = _read_arrow(table.place, table.tables, id, max_bytes)
-        check_unique(table, frame.columns.astype(str).tolist())
         if not len(frame):
             raise DataError(f"{table} has {frame.shape[1]} columns but no rows. Write the table again.")
         return tidied(frame, table.kind, label, id, types)
@@ -170,10 +168,8 @@ def _read_arrow(place: Place, files: Sequence[TableFile], id: str | None, max_by
 
 
 def _read_arrow_file(file: TableFile) -> Any:
-    try:
+    with readable(file.path):
         if file.kind == "feather":
             with pa.memory_map(str(file.path)) as source:
-                return pa.ipc.open_file(source).read_all()
-        return pq.read_table(file.path, partitioning=None)
-    except pa.ArrowException as error:
-        raise damaged(file.path, error) from error
+                return checked(pa.ipc.open_file(source).read_all())
+        return checked(pq.read_table(file.path, partitioning=None))

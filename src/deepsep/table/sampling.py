@@ -14,15 +14,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from deepsep.core.checks import is_integer
+from deepsep.core.column_kinds import ColumnType
 from deepsep.core.fields import with_fields
 from deepsep.core.labels import given_labels
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary
-from deepsep.table.batches import TableFile
-from deepsep.table.column_types import ColumnType, labels_of
+from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
+from deepsep.table.column_types import labels_of
 from deepsep.table.external import RepeatedRows
 from deepsep.table.locations import Named, check_memory, find_column
-from deepsep.table.opened import Opened, OpenFiles, open_table
 from deepsep.table.reading import check_types, read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import SomeRows, Source

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from deepsep.table.column_types import ColumnType
+from deepsep.core.column_kinds import ColumnType
 
 Array = NDArray[Any]
 Names = Sequence[str]

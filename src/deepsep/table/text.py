@@ -8,7 +8,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -72,7 +72,7 @@ class TextFormat:
                 f"{path}: the first line holds a value of more than {csv.field_size_limit():,} characters, which is "
                 "no name of a column. Does the file have line breaks, and a first line with names?"
             )
-        return cls(path, type, encoding, delimiter, _check_header(path, header), skip, n_lines)
+        return cls(path, type, encoding, delimiter, names_in(header), skip, n_lines)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -329,11 +329,10 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
         yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
 
 
-def _check_header(path: Path, header: list[str]) -> list[str]:
-    names = [name.strip().lstrip("\ufeff") for name in header]
-    names = [name or f"{NAMELESS_PREFIX}{i}" for i, name in enumerate(names, start=1)]
-    check_unique(path, names)
-    return names
+def names_in(header: Iterable[Any]) -> list[str]:
+    """Return the names of the columns in a header; those without one are numbered."""
+    names = ["" if cell is None else str(cell).strip().lstrip("\ufeff") for cell in header]
+    return [name or f"{NAMELESS_PREFIX}{i}" for i, name in enumerate(names, start=1)]
 
 
 def check_unique(path: object, names: Sequence[str]) -> None:

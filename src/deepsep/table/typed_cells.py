@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from deepsep.table.column_types import ColumnType, identifiers_of, labels_of, trimmed, typed
+from deepsep.core.column_kinds import ColumnType
+from deepsep.table.column_types import identifiers_of, labels_of, trimmed, typed
 from deepsep.table.columns import convert, cut_long_cells
 from deepsep.table.dates import DateColumn
 from deepsep.table.locations import find_column

@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep import networks
-from deepsep.classifiers.base import Classifier, settings
-from deepsep.core.arrays import below
-from deepsep.core.checks import is_integer, is_number, require
-from deepsep.core.scaling import Scaling
+from deepsep.classifiers.declared_settings import integer, real, settings, widths
+from deepsep.core.arrays import Array, below
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks import NetworkAverage, NumpyNetwork, choose_device
+from deepsep.zoo.scaled_method import ScaledMethod
 
 if TYPE_CHECKING:
     import torch
@@ -22,36 +20,46 @@ if TYPE_CHECKING:
 
     from deepsep.networks import Batch, TorchNetwork
 
-Array = NDArray[Any]
-
 
 @settings
-class NetworkMethod(Classifier):
+class NetworkMethod(ScaledMethod):
     """A method that trains the network f, g of :class:`deepsep.DeepSep` in steps on batches of both kinds of rows.
 
-    Subclasses make a network with ``_begin``, train it with ``_train`` and keep it with ``_keep``. They share these
-    settings:
+    Subclasses define its ``_loss``, or else ``_learn``, with ``_begin``, ``_train`` and ``_keep``.
 
-    hidden, dropout, l2
-        Settings of the network, as in :class:`deepsep.DeepSep`.
-    steps, learning_rate, batch_size, unlabeled_batch
-        Steps of Adam, and the number of labelled and unlabelled rows in each.
-    standardize, device, random_state
-        As in :class:`deepsep.DeepSep`.
+    Parameters
+    ----------
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-3
+        Penalty on the squared weights.
+    steps : int, default=2000
+        Steps of Adam.
+    learning_rate : float, default=1e-3
+        Learning rate of Adam.
+    batch_size : int, default=32
+        Labelled rows in a step.
+    unlabeled_batch : int, default=128
+        Unlabelled rows in a step.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training.
 
-    After a fit, ``network_weights_`` holds the weights that predict, by torch's names.
+    Attributes
+    ----------
+    network_weights_ : dict
+        The weights that predict, by torch's names.
     """
 
-    hidden: Sequence[int] = (128, 32)
-    dropout: float = 0.5
-    l2: float = 1e-3
-    steps: int = 2000
-    learning_rate: float = 1e-3
-    batch_size: int = 32
-    unlabeled_batch: int = 128
-    standardize: bool = True
+    hidden: Sequence[int] = widths((128, 32))
+    dropout: float = real(0.5, at_least=0, below=1)
+    l2: float = real(1e-3, at_least=0)
+    steps: int = integer(2000, 1)
+    learning_rate: float = real(1e-3, above=0)
+    batch_size: int = integer(32, 1)
+    unlabeled_batch: int = integer(128, 1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    random_state: Any = None
 
     @property
     def _all_steps(self) -> int:
@@ -62,29 +70,23 @@ class NetworkMethod(Classifier):
         """The widths of the hidden layers of the network that predicts."""
         return tuple(self.hidden)
 
-    def _check_parameters(self) -> None:
-        for name in ("steps", "batch_size", "unlabeled_batch"):
-            require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
-        widths = self.hidden if isinstance(self.hidden, Sequence) else ()
-        for name, holds, wanted in (
-            ("dropout", is_number(self.dropout) and 0 <= self.dropout < 1, "a number from 0 to below 1"),
-            ("l2", is_number(self.l2) and self.l2 >= 0, "a number of at least 0"),
-            ("learning_rate", is_number(self.learning_rate) and self.learning_rate > 0, "a positive number"),
-            ("device", self.device in ("auto", "cpu", "cuda"), "'auto', 'cpu' or 'cuda'"),
-            (
-                "hidden",
-                bool(widths) and all(is_integer(width, 1) for width in widths),
-                "one or more positive integers, such as (128, 32)",
-            ),
-        ):
-            require(self, name, holds, wanted)
-
     # -- training --------------------------------------------------------------------------------------------
 
-    def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor]:
-        """Return a new network, and all rows, scaled, on its device."""
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        network, X, codes = self._begin(rows, rng)
+        self._train(network, rows, self._loss(network, X, codes), rng)
+        self._keep(network.state())
+
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
+        """Return the loss of a batch as a function, given all rows and their codes."""
+        raise NotImplementedError
+
+    def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor, Tensor]:
+        """Return a new network, and on its device all rows, scaled, and their codes."""
+        import torch
+
         network = self._network(rows.X.shape[1], rows.n_classes, rng)
-        return network, self._scale(rows, network.device)
+        return network, self._scale(rows, network.device), torch.from_numpy(rows.codes).to(network.device)
 
     def _network(
         self, n_features: int, n_classes: int, rng: np.random.Generator, dropout: float | None = None
@@ -102,8 +104,7 @@ class NetworkMethod(Classifier):
 
     def _scale(self, rows: TrainingRows, device: torch.device) -> Tensor:
         """Return all rows, scaled, on a device."""
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(rows.X.shape[1])
-        return networks.tensor(self._scaling.apply(rows.X), device)
+        return networks.tensor(self._fit_scaling(rows).apply(rows.X), device)
 
     def _train(
         self,
@@ -154,12 +155,12 @@ class NetworkMethod(Classifier):
         return self._packed.predict_proba(X)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        network = {f"network/{name}": value for name, value in self.network_weights_.items()}
-        return {}, {**network, **vars(self._scaling)}
+        state, arrays = super()._parts()
+        return state, arrays | {f"network/{name}": value for name, value in self.network_weights_.items()}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
         d, c = self.n_features_in_, len(self.classes_)
-        self._scaling = Scaling.from_arrays(arrays, d)
         saved = below(arrays, "network/")
         # Raises if the weights do not fit the settings.
         NumpyNetwork(d, c, hidden=self._widths, rng=np.random.default_rng(0)).load_state(saved)

@@ -12,10 +12,10 @@ import pandas as pd
 
 from deepsep.errors import DataError, Setting
 from deepsep.files.atomic import remove_leftovers, replace_file
+from deepsep.table.batches import open_files
 from deepsep.table.columns import key_text
 from deepsep.table.drawn import DRAWN_COLUMN, read_drawn
 from deepsep.table.locations import find_column
-from deepsep.table.opened import open_files
 from deepsep.table.reading import read_table
 
 ANSWER_COLUMN = "answer"  # its values: "label" or "not sure"

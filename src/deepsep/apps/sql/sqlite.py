@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deepsep.apps.sql.connections import LOCK_SECONDS, ONE_SELECT, AdbcConnection, literal, load_driver, quoted
 from deepsep.errors import DataError
+from deepsep.table.arrow_frames import checked
 
 
 class SQLite(AdbcConnection):
@@ -80,5 +81,13 @@ class SQLite(AdbcConnection):
             with self._clear(), self._connection.cursor() as cursor:
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(rows)})
                 cursor.execute(page)
-                yield cursor.fetch_arrow_table()
+                table = cursor.fetch_arrow_table()
+            try:
+                checked(table)
+            except pa.ArrowInvalid as error:
+                raise DataError(
+                    f"some text between the rows {done + 1} and {done + rows} of the query is not UTF-8. Leave its "
+                    "column out, or convert it in the query, such as hex(name) as name."
+                ) from error
+            yield table
             done += rows

@@ -3,57 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from deepsep.classifiers.base import Array, Classifier, settings
-from deepsep.classifiers.catalogue import method, record_of
-from deepsep.classifiers.committee.fits import fit_everything, list_tasks, twin_of
-from deepsep.classifiers.committee.plan import FOLDS_BY_EFFORT, USUAL_MEMBERS, CommitteePlan, why_absent
+from deepsep.classifiers.building import method
+from deepsep.classifiers.committee.fits import fit_everything, twin_of
+from deepsep.classifiers.committee.label_evidence import classes_without_label, warn_of_origins
+from deepsep.classifiers.committee.members import COMMITTEE, USUAL_MEMBERS, adopt, unfitted_members
+from deepsep.classifiers.committee.plan import CommitteePlan, deal
+from deepsep.classifiers.committee.saved_committee import committee_to_parts, restore_committee, saved_members
 from deepsep.classifiers.committee.student import Student
-from deepsep.classifiers.restoring import needs_code, put_together
-from deepsep.core.arrays import below, checked_array
-from deepsep.core.checks import check_priors, is_integer, require
-from deepsep.core.label_origins import LABEL_ORIGINS, LabelOrigins, contradict_shares, read_origins
-from deepsep.core.labels import Labels, codes_of
+from deepsep.classifiers.declared_settings import integer, settings
+from deepsep.classifiers.known_shares import KnownShares, shift_to_shares
+from deepsep.core.arrays import Array
+from deepsep.core.label_origins import read_origins
+from deepsep.core.labels import Labels
 from deepsep.core.mixture import Mixture
 from deepsep.core.notices import warn
-from deepsep.core.probability import prior_shift, shifted
+from deepsep.core.probability import shifted
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import (
-    DeepSepWarning,
-    InterruptWarning,
-    LabelError,
-    LabelWarning,
-    ModelFileError,
-    ParameterError,
-    Setting,
-)
+from deepsep.errors import DeepSepWarning, InterruptWarning, LabelError, LabelWarning
 from deepsep.evaluation.conformal import ConformalSets, conformal_sets
-from deepsep.evaluation.evidence import Evidence, UnseenClasses
-from deepsep.evaluation.expected_accuracy import (
-    ExpectedAccuracy,
-    expected_accuracy,
-    jackknife_error,
-    unseen_classes,
-)
-from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
+from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_error
+from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.learning_curve import LearningCurve, fit_subsets, learning_curve
 from deepsep.evaluation.out_of_fold import OutOfFold
 from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
-from deepsep.evaluation.saved_predictions import from_parts, to_parts
-from deepsep.files.saving import take_apart
-
-GIVEN_MEMBERS = "estimators"  # saved in place of members that were not given by name
-COMMITTEE = "committee"  # name of the committee among its members in ``out_of_fold_``
 
 
 @settings
-class Committee(Classifier):
+class Committee(KnownShares):
     r"""Several methods that predict together.
 
     No method is best on every table. The labelled rows are dealt into folds, and each member predicts the rows of a
@@ -157,7 +140,7 @@ class Committee(Classifier):
     twins: bool = False
     student: bool = True
     learning_curve: bool = False
-    n_jobs: int | None = None
+    n_jobs: int | None = integer(None, 1, or_none=True)
     random_state: Any = None
 
     # -- fitting ---------------------------------------------------------------------------------------------
@@ -187,35 +170,23 @@ class Committee(Classifier):
         return self.fit_rows(self.training_rows(X, y, sample_weight, labels_drawn))
 
     def _check_parameters(self) -> None:
-        require(self, "effort", self.effort in FOLDS_BY_EFFORT, '"fast", "normal" or "best"')
-        require(self, "n_jobs", self.n_jobs is None or is_integer(self.n_jobs, 1), "None or an integer of at least 1")
-        self._named_members()
-
-    def _check_with_classes(self) -> None:
-        self._shares()
-
-    def _shares(self) -> Array | None:
-        return None if self.priors is None else check_priors(self.priors, self.classes_)
+        unfitted_members(self)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
-        self._forget("prior_shift_")
         shares, seed = self._shares(), int(rng.integers(2**31 - 1))
-        known_shares = self.priors is not None
-        self.label_origins_ = rows.labels_drawn or read_origins(None, rows.labels, known_shares=known_shares)
-        self.unseen_ = self._unseen_classes(rows)
-        self._check_origins(rows, shares)
-        members = self._named_members()
+        self.label_origins_ = rows.labels_drawn or read_origins(None, rows.labels, known_shares=shares is not None)
+        self.unseen_ = classes_without_label(self.label_origins_, rows, shares)
+        warn_of_origins(self.label_origins_, rows, shares)
+        members = unfitted_members(self)
         for member in members.values():
-            _adopt(member, seed, self.priors)
+            adopt(member, seed, self.priors)
         self._fit_everything(members, rows, seed)
         distributions = {name: each.label_distributions_ for name, each in self.members_.items()}
         self._set_shifts(distributions, rows, shares)
         without_folds = self._weigh(distributions, rows)
         mixed = self._mix(distributions)
-        if shares is not None:
-            self.prior_shift_ = _shift_to(shares, mixed, rows)
-            mixed = shifted(mixed, self.prior_shift_)
-            self._shift_held_out()
+        mixed = self._shift_to_priors(mixed, rows)
+        self._shift_held_out()
         self._expect(mixed, distributions, without_folds, rows)
         self.learning_curve_ = self._draw_curve(rows) if self.learning_curve else None
         self.student_ = Student.of(self, rows, mixed, rng) if self.student else None
@@ -231,81 +202,20 @@ class Committee(Classifier):
 
         ``folds`` are those of the fit's context, which replace the committee's own.
         """
-        self._check_parameters()
-        n_labeled = int(y.labeled.sum())
-        members = self._named_members()
-        folds = folds or self._deal(y, seed=0, weight=None, stratified=True)
+        self._check_settings()
+        folds = folds or deal(y, self.effort, seed=0)
         n_folds = 0 if folds is None else len(folds.tests)
-        tasks = list_tasks(members, self.twins and n_rows > n_labeled, n_rows, n_labeled, n_folds)
-        seats = {seat.name: seat for seat in USUAL_MEMBERS} if self.members is None else {}
-        return CommitteePlan(
-            {name: seats[name].why if name in seats else _what(each) for name, each in members.items()},
-            {name: why_absent(seat) for name, seat in seats.items() if name not in members},
-            n_folds,
-            len(tasks),
-            sum(task.seconds for task in tasks),
-        )
-
-    def _named_members(self) -> dict[str, Any]:
-        """Return copies of the members by name."""
-        if self.members is None:
-            seats = [seat for seat in USUAL_MEMBERS if self.effort in seat.efforts]
-            return {seat.name: method(seat.method, **seat.settings) for seat in seats}
-        listed = isinstance(self.members, Iterable) and not isinstance(self.members, str)
-        require(self, "members", listed, "a list of methods' names or estimators, or a dict of name to either")
-        named = dict(self.members) if isinstance(self.members, Mapping) else _by_name(self.members)
-        if not named or COMMITTEE in named:
-            raise ParameterError("Committee: members: name at least one method, and not the committee itself.")
-        for name, member in named.items():
-            if not isinstance(name, str) or not (isinstance(member, str) or hasattr(member, "get_params")):
-                raise ParameterError(f"Committee: members: {member!r} is neither a method's name nor an estimator.")
-        return {name: method(each) if isinstance(each, str) else clone(each) for name, each in named.items()}
+        return CommitteePlan.of(unfitted_members(self), self.members is None, self.twins, n_rows, y, n_folds)
 
     @property
     def _jobs(self) -> int:
         return int(self.n_jobs or os.cpu_count() or 1)
 
-    def _check_origins(self, rows: TrainingRows, shares: Array | None) -> None:
-        """Warn if the labels cannot tell the accuracy, or contradict known shares."""
-        origins = self.label_origins_
-        if origins.basis is None:
-            warn(
-                "no accuracy can be stated: it takes ten labels of two classes, drawn at random or for quotas; there "
-                f"are {origins.counts[0]} random and {origins.counts[1]} quota labels. Label 50 rows drawn at "
-                "random.",
-                LabelWarning,
-            )
-        at = (origins.words == "random") & (rows.codes >= 0)
-        if shares is not None and origins.given and at.any() and not rows.weighted:
-            counts = np.bincount(rows.codes[at], minlength=len(shares))
-            if contradict_shares(counts, shares):
-                warn(
-                    "the labels are said to be drawn at random, but their classes have other shares than {priors}. One "
-                    "of the two is wrong.",
-                    LabelWarning,
-                    priors=Setting("priors"),
-                )
-
-    def _deal(self, labels: Labels, seed: int, weight: Array | None, stratified: bool) -> Folds | None:
-        """Return the folds, or None if there are too few labels."""
-        effort = FOLDS_BY_EFFORT[self.effort]
-        try:
-            return deal_folds(
-                labels,
-                n_splits=effort.n_splits,
-                n_repeats=effort.repeats(int(labels.labeled.sum())),
-                seed=seed,
-                weight=weight,
-                max_unlabeled=MAX_UNLABELED,
-                stratified=stratified,
-            )
-        except LabelError:
-            return None
-
     def _fit_everything(self, members: Mapping[str, Any], rows: TrainingRows, seed: int) -> None:
         """Set ``members_``, ``failures_`` and ``out_of_fold_``."""
         weight, context = rows.weight if rows.weighted else None, rows.context
-        folds = context.folds or self._deal(rows.labels, seed, weight, stratified=self.label_origins_.stratified)
+        stratified = self.label_origins_.stratified
+        folds = context.folds or deal(rows.labels, self.effort, seed=seed, weight=weight, stratified=stratified)
         twins = self.twins and bool(rows.unlabeled.size)
         fits = fit_everything(members, rows, folds, twins=twins, n_jobs=self._jobs)
         if fits.interrupted and context.is_part:
@@ -337,11 +247,11 @@ class Committee(Classifier):
 
     def _set_shifts(self, p: Mapping[str, Array], rows: TrainingRows, shares: Array | None) -> None:
         """Set the factors that adjust members without a setting for known shares."""
-        self._shifts = {}
+        self.member_shifts_ = {}
         if shares is not None:
             for name, member in self.members_.items():
                 if "priors" not in member.get_params(deep=False):
-                    self._shifts[name] = _shift_to(shares, p[name], rows)
+                    self.member_shifts_[name] = shift_to_shares(shares, p[name], rows)
 
     def _usual_weights(self) -> Array:
         """Return the weights of the members without evidence."""
@@ -417,15 +327,6 @@ class Committee(Classifier):
                 confidence_error=jackknife_error(confidences, evidence.repeats),
             )
 
-    def _unseen_classes(self, rows: TrainingRows) -> UnseenClasses:
-        """Return the estimated share of classes without a label: none if shares are given or labels fill quotas."""
-        fair = self.label_origins_.fair & (rows.weight > 0)
-        if self.priors is not None or self.label_origins_.basis != "random" or not fair.any():
-            return UnseenClasses()
-        c, others = len(self.classes_), ~fair & (rows.codes >= 0)
-        known = np.bincount(rows.codes[others], minlength=c) > 0
-        return unseen_classes(np.bincount(rows.codes[fair], minlength=c), known)
-
     def _draw_curve(self, rows: TrainingRows) -> LearningCurve | None:
         """Return the gain of more labels, from forests fitted to parts of them in the same folds."""
         held_out, weight, today = self.out_of_fold_, self.held_out_weight_, self.expected_accuracy_
@@ -445,8 +346,7 @@ class Committee(Classifier):
         """Adjust the out-of-fold predictions to known shares in the same way as those of other rows."""
         if self.out_of_fold_ is not None:
             p = self.out_of_fold_.p
-            both = [name for name in (COMMITTEE, twin_of(COMMITTEE)) if name in p]
-            p.update((name, shifted(p[name], self.prior_shift_)) for name in both)
+            p.update((name, self._shifted(p[name])) for name in (COMMITTEE, twin_of(COMMITTEE)) if name in p)
 
     # -- predicting ------------------------------------------------------------------------------------------
 
@@ -513,8 +413,7 @@ class Committee(Classifier):
         return conformal_sets(evidence, coverage, per_class=per_class, classes=self.classes_)
 
     def _probabilities(self, X: Array) -> Array:
-        mixed = self._mix({name: each.predict_proba(X) for name, each in self.members_.items()})
-        return shifted(mixed, self.prior_shift_) if hasattr(self, "prior_shift_") else mixed
+        return self._shifted(self._mix({name: each.predict_proba(X) for name, each in self.members_.items()}))
 
     def _mix(self, p: Mapping[str, Array]) -> Array:
         weights = np.array([self.weights_[name] for name in self.members_])
@@ -523,7 +422,10 @@ class Committee(Classifier):
     def _stack(self, p: Mapping[str, Array]) -> Array:
         """Return the members' probabilities, (k, n, c), adjusted to known shares."""
         return np.stack(
-            [shifted(p[name], self._shifts[name]) if name in self._shifts else p[name] for name in self.members_]
+            [
+                shifted(p[name], self.member_shifts_[name]) if name in self.member_shifts_ else p[name]
+                for name in self.members_
+            ]
         )
 
     # -- saving ----------------------------------------------------------------------------------------------
@@ -537,117 +439,13 @@ class Committee(Classifier):
         super().save(path)
 
     def _saved_settings(self) -> dict[str, Any]:
-        """Return the settings without members that were given as estimators, which are saved fitted."""
-        members = self.members.values() if isinstance(self.members, Mapping) else self.members or ()
-        named = all(isinstance(member, str) for member in members)
-        return super()._saved_settings() | ({} if named else {"members": GIVEN_MEMBERS})
+        return super()._saved_settings() | {"members": saved_members(self.members)}
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state: dict[str, Any] = {
-            "weights_": self.weights_,
-            "temperature_": self.temperature_,
-            "failures_": self.failures_,
-            "shares_": None if self.shares_ is None else self.shares_.tolist(),
-            "expected_accuracy_": None if self.expected_accuracy_ is None else list(self.expected_accuracy_),
-            "learning_curve_": None if self.learning_curve_ is None else self.learning_curve_.to_state(),
-        }
-        sections: list[dict[str, Any]] = []
-        arrays: dict[str, Any] = {}
-        for i, (name, member) in enumerate(self.members_.items()):
-            section, own = take_apart(member)
-            if any(needs_code(value) for value in section["settings"].values()):
-                raise ModelFileError(f"Committee: the member {name!r} has your own encoder and cannot be saved.")
-            sections.append({"name": name, **section})
-            arrays |= {f"member{i}.{part}": array for part, array in own.items()}
-        origins = self.label_origins_
-        state["labels_drawn"] = {
-            "given": origins.given,
-            "rests_on": list(origins.rests_on),
-            "unseen": list(self.unseen_),
-        }
-        arrays["label_origins"] = origins.codes
-        if self._shifts:
-            arrays["shifts"] = np.stack(
-                [self._shifts.get(name, np.zeros(len(self.classes_))) for name in self.members_]
-            )
-        state["sections"], state["student"] = sections, None
-        if self.student_ is not None:
-            state["student"], own = take_apart(self.student_)
-            arrays |= {f"student.{part}": array for part, array in own.items()}
-        if self.out_of_fold_ is not None:
-            state["held_out"], held_out = to_parts(self.out_of_fold_)
-            arrays |= {f"held_out.{name}": array for name, array in held_out.items()}
-        return state, arrays
+        return committee_to_parts(self)
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        c = len(self.classes_)
-        self.members_, self.out_of_fold_ = {}, None
-        for i, section in enumerate(state["sections"]):
-            name = section["name"]
-            self.members_[name] = self._restore_part(f"the member {name!r}", section, arrays, f"member{i}.")
-        student = state["student"]
-        self.student_ = None if student is None else self._restore_part("the student", student, arrays, "student.")
-        if self.student_ is not None and type(self.student_) is not Student:
-            raise ModelFileError("the student is another model. Save the model again.")
-        self.weights_, self.temperature_ = state["weights_"], float(state["temperature_"])
-        self.failures_, expected = state["failures_"], state["expected_accuracy_"]
-        self.shares_ = None if state["shares_"] is None else np.array(state["shares_"], float)
-        self.expected_accuracy_ = None if expected is None else ExpectedAccuracy(*map(float, expected))
-        curve = state.get("learning_curve_")  # missing in models of earlier versions
-        self.learning_curve_ = None
-        if curve is not None and self.expected_accuracy_ is not None:
-            self.learning_curve_ = LearningCurve.from_state(curve, self.expected_accuracy_)
-        if list(self.weights_) != list(self.members_) or not 0 < self.temperature_ < np.inf:
-            raise ModelFileError("weights and members do not fit together. Save the model again.")
-        if "held_out" in state:
-            codes = codes_of(self.classes_, self.transduction_)
-            self.out_of_fold_ = from_parts(state["held_out"], below(arrays, "held_out."), codes, self.classes_)
-            if not {COMMITTEE, *self.members_} <= set(self.out_of_fold_.p):
-                raise ModelFileError("the model has no predictions out of fold of some members. Save it again.")
-        self.label_origins_ = self._restored_origins(state, arrays)
-        self._shifts = {}
-        if "shifts" in arrays:
-            shifts = checked_array(arrays, "shifts", (len(self.members_), c), "f")
-            self._shifts = {name: shift for name, shift in zip(self.members_, shifts, strict=True) if shift.any()}
-        if self.members == GIVEN_MEMBERS:
-            self.members = {name: clone(member) for name, member in self.members_.items()}
-
-    def _restored_origins(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> LabelOrigins:
-        drawn, codes = state["labels_drawn"], checked_array(arrays, "label_origins", (len(self.transduction_),), "i")
-        if not np.isin(codes, range(-1, len(LABEL_ORIGINS))).all() or not set(drawn["rests_on"]) <= {"random", "quota"}:
-            raise ModelFileError("the model has origins of labels that are unknown. Save it again.")
-        self.unseen_ = UnseenClasses(*map(float, drawn["unseen"]))
-        return LabelOrigins(codes, tuple(drawn["rests_on"]), given=bool(drawn["given"]))
-
-    def _restore_part(self, what: str, section: Mapping[str, Any], arrays: Mapping[str, Any], prefix: str) -> Any:
-        """Return the member or student whose arrays have this prefix."""
-        part = put_together(section, below(arrays, prefix), others=(Student,))
-        if not np.array_equal(part.classes_, self.classes_) or part.n_features_in_ != self.n_features_in_:
-            raise ModelFileError(f"{what} has other classes or columns. Save the model again.")
-        return part
-
-
-def _by_name(members: Iterable[Any]) -> dict[str, Any]:
-    """Return members by name: that of the method, or of the class."""
-    named: dict[str, Any] = {}
-    for member in members:
-        name = member if isinstance(member, str) else getattr(member, "method_name", "") or type(member).__name__
-        while name in named:
-            name += "-again"
-        named[name] = member
-    return named
-
-
-def _adopt(member: Any, seed: int, priors: Mapping[Any, float] | None) -> None:
-    """Give a member the committee's seed and the known shares, if it has such settings without a value."""
-    own = member.get_params(deep=False)
-    wanted = {"random_state": seed, "priors": priors}
-    member.set_params(**{name: value for name, value in wanted.items() if own.get(name, 0) is None})
-
-
-def _what(member: Any) -> str:
-    record = record_of(member)
-    return type(member).__name__ if record is None else record.what
+        restore_committee(self, state, arrays)
 
 
 def _reasons(failures: Mapping[str, str]) -> str:
@@ -658,10 +456,3 @@ def _mean(p: Array, rows: TrainingRows) -> Array | None:
     """Return the mean probabilities of the unlabelled rows, if there are any."""
     pool = rows.unlabeled
     return np.average(p[pool], axis=0, weights=rows.weight[pool]) if len(pool) else None
-
-
-def _shift_to(shares: Array, p: Array, rows: TrainingRows) -> Array:
-    """Return the logarithms of factors for which mean probabilities of the unlabelled rows are the shares."""
-    pool, labeled = rows.unlabeled, rows.labeled
-    log_p = np.log(np.maximum(p[pool], 1e-30))
-    return prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])

@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.catalogue import uses_unlabeled
+from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits, OutOfFold, fit_copy, in_parallel
-
-Array = NDArray[Any]
 
 # Seconds of a fit on one core of a small server: a constant, and for each thousand rows. They order the fits and move a
 # progress bar, so ratios matter more than the numbers.

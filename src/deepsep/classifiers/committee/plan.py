@@ -1,75 +1,19 @@
-"""The usual members of a committee, its folds, and its plan for a table."""
+"""The folds and the fits that a committee plans for a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
+from deepsep.classifiers.catalogue import record_of
+from deepsep.classifiers.committee.fits import list_tasks
+from deepsep.classifiers.committee.members import USUAL_MEMBERS
+from deepsep.core.labels import Labels
+from deepsep.errors import LabelError
+from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 
-@dataclass(frozen=True)
-class UsualMember:
-    """Member of a committee that was given none.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the committee.
-    method : str
-        The method's name in the catalogue.
-    why : str
-        Its strength.
-    weight : float
-        Its weight without evidence, relative to the others; 0: it must first prove useful.
-    settings : mapping
-        Settings of the method that differ from its defaults.
-    efforts : tuple of str
-        Efforts at which it takes part.
-    """
-
-    name: str
-    method: str
-    why: str
-    weight: float
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    efforts: tuple[str, ...] = ("fast", "normal", "best")
-
-
-USUAL_MEMBERS = (
-    UsualMember("random-forest", "random-forest", "columns of any kind and scale, most of them irrelevant", 0.15),
-    UsualMember("extra-trees", "extra-trees", "the same, with smoother boundaries", 0.15),
-    UsualMember("deepsep", "deepsep", "classes with few rows between them", 0.0),
-    UsualMember(
-        "in-context",
-        "in-context",
-        "few labels, many categories, typical company tables",
-        0.5,
-        {"view": "columns"},
-        ("normal", "best"),
-    ),
-    UsualMember(
-        "in-context-components",
-        "in-context",
-        "many correlated numbers: spectra, images, sensors",
-        0.25,
-        {"view": "components", "n_members": 2},
-        ("normal", "best"),
-    ),
-    UsualMember("lightgbm-few-labels", "lightgbm-few-labels", "interactions of columns, given enough labels", 0.05),
-)
-
-
-@dataclass(frozen=True)
-class FoldCounts:
-    """Number of folds of the labels, and of repeats, which may be more for few labels."""
-
-    n_splits: int
-    n_repeats: int
-    n_repeats_few: int
-
-    def repeats(self, n_labeled: int) -> int:
-        """Return the number of times that labels are dealt into folds."""
-        return self.n_repeats if n_labeled >= 60 else self.n_repeats_few
+FOLDS_BY_EFFORT = {"fast": 3, "normal": 5, "best": 10}
+FEW_LABELS = 60  # fewer are dealt into folds three times if the effort is "best"
 
 
 @dataclass(frozen=True)
@@ -96,10 +40,38 @@ class CommitteePlan:
     n_fits: int
     seconds: float
 
+    @classmethod
+    def of(cls, members: dict[str, Any], usual: bool, twins: bool, n_rows: int, y: Labels, n_folds: int) -> Self:
+        """Return the plan of these unfitted members, which may be the usual ones of an effort."""
+        n_labeled = int(y.labeled.sum())
+        tasks = list_tasks(members, twins and n_rows > n_labeled, n_rows, n_labeled, n_folds)
+        seats = {seat.name: seat for seat in USUAL_MEMBERS} if usual else {}
+        return cls(
+            {name: seats[name].why if name in seats else _description(each) for name, each in members.items()},
+            {name: f"from effort {seat.efforts[0]} on" for name, seat in seats.items() if name not in members},
+            n_folds,
+            len(tasks),
+            sum(task.seconds for task in tasks),
+        )
 
-FOLDS_BY_EFFORT = {"fast": FoldCounts(3, 1, 1), "normal": FoldCounts(5, 1, 1), "best": FoldCounts(10, 1, 3)}
+
+def deal(labels: Labels, effort: str, *, seed: int, weight: Any = None, stratified: bool = True) -> Folds | None:
+    """Return the folds of an effort, or None if there are too few labels."""
+    few = int(labels.labeled.sum()) < FEW_LABELS
+    try:
+        return deal_folds(
+            labels,
+            n_splits=FOLDS_BY_EFFORT[effort],
+            n_repeats=3 if few and effort == "best" else 1,
+            seed=seed,
+            weight=weight,
+            max_unlabeled=MAX_UNLABELED,
+            stratified=stratified,
+        )
+    except LabelError:
+        return None
 
 
-def why_absent(seat: UsualMember) -> str:
-    """Return the condition under which a member would take part."""
-    return f"from effort {seat.efforts[0]} on"
+def _description(member: Any) -> str:
+    record = record_of(member)
+    return type(member).__name__ if record is None else record.what

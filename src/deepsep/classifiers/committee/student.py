@@ -7,8 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from deepsep.classifiers.base import Array, Classifier, settings
-from deepsep.core.arrays import below
+from deepsep.classifiers.base import Classifier
+from deepsep.classifiers.declared_settings import settings
+from deepsep.core.arrays import Array, below
 from deepsep.core.checks import is_number
 from deepsep.core.probability import check_probabilities, smooth_labels
 from deepsep.core.scaling import ScaledRows, Scaling

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.deep_separation.training_run import Phase, TrainingRun
+from deepsep.core.arrays import Array
 from deepsep.core.probability import smooth_labels
 
-Array = NDArray[Any]
 Separate = Callable[[TrainingRun, np.random.Generator], Array]
 
 

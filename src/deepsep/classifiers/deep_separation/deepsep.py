@@ -7,31 +7,27 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import TransformerMixin, clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.declared_settings import checked, integer, real, settings, widths
 from deepsep.classifiers.deep_separation.algorithm import Schedule, deep_low_density_separation
 from deepsep.classifiers.deep_separation.propensities import LowDensity
-from deepsep.classifiers.deep_separation.trained_rounds import Architecture, TrainedRounds
-from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, TrainingRun
+from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, TrainedRounds, TrainingRun
+from deepsep.classifiers.known_shares import KnownShares
 from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabeled_cost
-from deepsep.classifiers.tsvm.tsvm import check_tsvm_settings
-from deepsep.core.arrays import below, checked_array
-from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.core.arrays import Array, below, checked_array
+from deepsep.core.checks import is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
 from deepsep.core.probability import (
     check_probabilities,
     fit_temperature,
-    prior_shift,
     round_weights,
-    shifted,
     temper,
 )
 from deepsep.core.scaling import Scaling
@@ -41,17 +37,20 @@ from deepsep.errors import CollapseWarning, InterruptWarning, LabelWarning, Para
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.evaluation.population import to_population
-from deepsep.networks import NetworkAverage, choose_device, members_of
+from deepsep.networks import Architecture, NetworkAverage, choose_device, members_of
 from deepsep.solvers.one_vs_rest import Costs, SolverSettings
 from deepsep.solvers.rows import Rows
-
-Array = NDArray[Any]
 
 CALIBRATION_FOLDS = 3
 
 
+def _are_penalties(value: Any) -> bool:
+    each = list(value) if isinstance(value, list | tuple) else [value]
+    return bool(each) and all(is_number(one) and one >= 0 for one in each)
+
+
 @settings
-class DeepSep(TransformerMixin, Classifier):
+class DeepSep(TransformerMixin, KnownShares):
     r"""Deep low-density separation: classify all rows from a few labels.
 
     A network :math:`g \circ f` is trained on the labelled rows; transductive SVMs (:class:`TSVM`) find boundaries
@@ -188,33 +187,35 @@ class DeepSep(TransformerMixin, Classifier):
 
     method_name = "deepsep"
 
-    hidden: Sequence[int] = (128, 32)
-    dropout: float = 0.5
-    noise: float | None = None
-    n_networks: int | None = None
-    encoder: Any = None
+    hidden: Sequence[int] = widths((128, 32))
+    dropout: float = real(0.5, at_least=0, below=1)
+    noise: float | None = real(None, at_least=0, or_else=(None,))
+    n_networks: int | None = integer(None, 1, or_none=True)
+    encoder: Any = checked(
+        None, lambda given: given is None or callable(given), "a torch module, or a callable that makes one"
+    )
     pretrain: Literal["autoencoder"] | None = None
-    pretrain_epochs: int = 20
-    rounds: int = 6
-    initial_epochs: int = 100
-    propensity_epochs: int = 3
-    propensity_rows: int | None = 15_000
-    label_epochs: int = 10
-    learning_rate: float = 1e-3
-    batch_size: int = 32
-    l2: float | Sequence[float] = 1e-3
-    smoothing: float = 1e-3
-    C: float = 0.1
-    C_star: float | Literal["pool"] | None = None
-    s: float = 0.0
+    pretrain_epochs: int = integer(20, 1)
+    rounds: int = integer(6, 0)
+    initial_epochs: int = integer(100, 1)
+    propensity_epochs: int = integer(3, 0)
+    propensity_rows: int | None = integer(15_000, 1, or_none=True)
+    label_epochs: int = integer(10, 0)
+    learning_rate: float = real(1e-3, above=0)
+    batch_size: int = integer(32, 1)
+    l2: float | Sequence[float] = checked(1e-3, _are_penalties, "a number of at least 0, or a list or tuple of them")
+    smoothing: float = real(1e-3, at_least=0, below=0.5)
+    C: float = real(0.1, above=0)
+    C_star: float | Literal["pool"] | None = real(None, at_least=0, or_else=("pool", None))
+    s: float = real(0.0, above=-1, at_most=0)
     algorithm: Literal["auto", "single-loop", "cccp"] = "auto"
     balance: bool = False
     priors: Mapping[Any, float] | None = None
-    n_unlabeled: int | None = 10_000
+    n_unlabeled: int | None = integer(10_000, 1, or_none=True)
     propensity: Literal["platt", "softmax", "hard"] = "platt"
-    decay: float = 0.8
+    decay: float = real(0.8, at_least=0, below=1)
     standardize: bool = True
-    validation_fraction: float = 0.0
+    validation_fraction: float = real(0.0, at_least=0, below=1)
     calibrate: bool = False
     device: Literal["auto", "cpu", "cuda"] = "auto"
     verbose: int = 0
@@ -319,7 +320,6 @@ class DeepSep(TransformerMixin, Classifier):
         return 3 if self.encoder is None else 1
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        self._forget("prior_shift_")
         architecture = self._architecture(rows)
         split = self._split(rows, architecture, rng)
         noise = self.noise if self.noise is not None else 0.2 if self.encoder is None else 0.0
@@ -398,7 +398,7 @@ class DeepSep(TransformerMixin, Classifier):
         )
 
     def _low_density(self, rows: TrainingRows, split: SplitRows) -> LowDensity:
-        shares = None if self.priors is None else check_priors(self.priors, self.classes_)
+        shares = self._shares()
         make_rows: Any = Rows
         if split.device == "cuda" and self.algorithm != "cccp":
             make_rows = networks.rows_by_size(Rows, device="cuda")
@@ -486,8 +486,8 @@ class DeepSep(TransformerMixin, Classifier):
             )
             return
         weight = rows.weight[held_out.rows]
-        if self.priors is not None:  # the labelled rows as a sample of the population
-            shares = check_priors(self.priors, self.classes_)
+        shares = self._shares()
+        if shares is not None:  # the labelled rows as a sample of the population
             weight = np.asarray(to_population(held_out.codes, weight, shares))
         self.temperature_ = fit_temperature(held_out.probabilities, held_out.codes, weight)
 
@@ -495,13 +495,7 @@ class DeepSep(TransformerMixin, Classifier):
         if rows.context.for_new_rows and self.priors is None:
             super()._describe_training_rows(rows, None)
             return
-        p = self._probabilities(rows.X)
-        if self.priors is not None:
-            shares, at, known = check_priors(self.priors, self.classes_), rows.unlabeled, rows.labeled
-            log_p = np.log(np.maximum(p[at], 1e-30))
-            self.prior_shift_ = prior_shift(shares, log_p, rows.weight[at], rows.codes[known], rows.weight[known])
-            p = shifted(p, self.prior_shift_)
-        super()._describe_training_rows(rows, p)
+        super()._describe_training_rows(rows, self._shift_to_priors(self._probabilities(rows.X), rows))
 
     # -- predicting ------------------------------------------------------------------------------------------
 
@@ -520,8 +514,7 @@ class DeepSep(TransformerMixin, Classifier):
 
     def _probabilities(self, X: Any) -> Array:
         p = self._trained.predict_proba(X.reshape(len(X), -1))
-        p = p if self.temperature_ == 1.0 else temper(p, self.temperature_)
-        return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
+        return self._shifted(p if self.temperature_ == 1.0 else temper(p, self.temperature_))
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class for every row: the moving average over the rounds' networks."""
@@ -575,46 +568,7 @@ class DeepSep(TransformerMixin, Classifier):
 
     # -- settings --------------------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        for name, least in (
-            ("rounds", 0),
-            ("initial_epochs", 1),
-            ("propensity_epochs", 0),
-            ("label_epochs", 0),
-            ("pretrain_epochs", 1),
-            ("batch_size", 1),
-        ):
-            require(self, name, is_integer(getattr(self, name), least), f"an integer of at least {least}")
-        most = self.propensity_rows
-        require(self, "propensity_rows", most is None or is_integer(most, 1), "an integer of at least 1, or None")
-        for name in ("dropout", "decay", "validation_fraction"):
-            value = getattr(self, name)
-            require(self, name, is_number(value) and 0 <= value < 1, "a number from 0 to below 1")
-        for name, allowed in (
-            ("pretrain", (None, "autoencoder")),
-            ("propensity", ("platt", "softmax", "hard")),
-            ("device", ("auto", "cpu", "cuda")),
-        ):
-            require(self, name, getattr(self, name) in allowed, " or ".join(map(repr, allowed)))
-        widths = self.hidden if isinstance(self.hidden, Sequence) else ()
-        widths_hold = bool(widths) and all(is_integer(width, 1) for width in widths)
-        penalties: list[Any] = list(self.l2) if isinstance(self.l2, list | tuple) else [self.l2]
-        penalties_hold = bool(penalties) and all(is_number(value) and value >= 0 for value in penalties)
-        rate, smoothing, noise, networks = self.learning_rate, self.smoothing, self.noise, self.n_networks
-        for name, holds, wanted in (
-            ("learning_rate", is_number(rate) and rate > 0, "a positive number"),
-            ("noise", noise is None or (is_number(noise) and noise >= 0), "a number of at least 0, or None"),
-            ("n_networks", networks is None or is_integer(networks, 1), "an integer of at least 1, or None"),
-            ("smoothing", is_number(smoothing) and 0 <= smoothing < 0.5, "a number from 0 to below 0.5"),
-            ("l2", penalties_hold, "a number of at least 0, or a list or tuple of them"),
-            ("hidden", widths_hold, "one or more positive integers, such as (128, 32)"),
-            ("encoder", self.encoder is None or callable(self.encoder), "a torch module, or a callable that makes one"),
-        ):
-            require(self, name, holds, wanted)
-        check_tsvm_settings(self)
-
     def _check_with_classes(self) -> None:
         c = len(self.classes_)
         require(self, "smoothing", self.smoothing < 1 / c, f"less than 1/{c}, since there are {c} classes")
-        if self.priors is not None:
-            check_priors(self.priors, self.classes_)
+        super()._check_with_classes()

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.deep_separation.training_run import TrainingRun
+from deepsep.core.arrays import Array
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.errors import DataError
 from deepsep.solvers.one_vs_rest import Costs, SolverSettings, separate
 from deepsep.solvers.rows import Rows
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A run of Algorithm 1: its rows, its network, and its history."""
+"""A run of Algorithm 1: its rows, its network and its history, and the networks of all rounds that it leaves."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep import networks
+from deepsep.core.arrays import Array
 from deepsep.core.history import History, Row
 from deepsep.core.probability import round_weights
 from deepsep.core.scaling import ScaledRows, Scaling
 from deepsep.core.training_rows import TrainingRows
-from deepsep.networks import Loss, Network, NetworkCommittee
-
-Array = NDArray[Any]
+from deepsep.errors import ParameterError
+from deepsep.networks import Architecture, Loss, Network, NetworkAverage, NetworkCommittee, member_states
 
 
 @dataclass(frozen=True)
@@ -201,3 +200,79 @@ class TrainingRun:
         held = self.rows.validation
         own = probabilities[np.arange(len(held)), self.rows.codes[held]]
         return float(-np.average(np.log(np.maximum(own, 1e-12)), weights=self.rows.weight[held]))
+
+
+@dataclass(frozen=True)
+class TrainedRounds:
+    """The networks of rounds 0 (the initial one) to T.
+
+    Attributes
+    ----------
+    architecture : Architecture
+        Architecture of every network.
+    scaling : Scaling
+        Scaling of the rows.
+    states : list of dict
+        Weights of each round's network, from the initial one on.
+    weights : array (max(T, 1),)
+        Weights of rounds 1 to T in the moving average; with T = 0, of the initial network.
+    """
+
+    architecture: Architecture
+    scaling: Scaling
+    states: list[dict[str, Array]]
+    weights: Array
+
+    @property
+    def averaged(self) -> list[dict[str, Array]]:
+        """The networks in the moving average."""
+        return self.states[1:] or self.states
+
+    @cached_property
+    def packed(self) -> NetworkAverage:
+        """The default networks in the moving average, as they predict together."""
+        members = [(weight, member_states(state)) for weight, state in zip(self.weights, self.averaged, strict=True)]
+        states = [state for _, group in members for state in group]
+        weights = [weight / len(group) for weight, group in members for _ in group]
+        return NetworkAverage(states, np.array(weights), self.scaling.centre, self.scaling.scale)
+
+    def predict_proba(self, rows: Array) -> Array:
+        """Return the moving average over the rounds' networks."""
+        if self.architecture.encoder is None:
+            return self.packed.predict_proba(rows)
+        scaled, p = self.scaling.apply(rows), np.zeros((len(rows), self.architecture.n_classes))
+        for weight, state in zip(self.weights, self.averaged, strict=True):
+            p += weight * self._network(state).predict_proba(scaled)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def round_proba(self, rows: Array, round: int) -> Array:
+        """Return the probabilities of one round's network alone."""
+        p = self.network(round).predict_proba(self.scaling.apply(rows)).astype(np.float64)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def embed(self, rows: Array, round: int) -> Array:
+        """Return the embedding by one round's network."""
+        return self.network(round).embed(self.scaling.apply(rows))
+
+    def network(self, round: int) -> Network:
+        """Return the network of a round: 0 is the initial one, -1 the last."""
+        if not -len(self.states) <= round < len(self.states):
+            last = len(self.states) - 1
+            raise ParameterError(f"round={round}: the model has rounds 0 (the initial network) to {last}.")
+        return self._network(self.states[round])
+
+    def _network(self, state: dict[str, Array]) -> Network:
+        # As many members as the state has, since the setting may have been changed after the fit.
+        network = self.architecture.make(len(member_states(state)), np.random.default_rng(0))
+        network.load_state(state)
+        return network
+
+    def check(self) -> None:
+        """Raise if weights do not fit the architecture."""
+        for state in self.states:
+            self._network(state)
+
+    @property
+    def width(self) -> int:
+        """Width of the embedding; those of several networks are concatenated."""
+        return sum(state["head.weight"].shape[1] for state in member_states(self.states[-1]))

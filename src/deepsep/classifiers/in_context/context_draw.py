@@ -5,14 +5,10 @@ A weight of k is k copies of a row, if they fit. The draw does not depend on the
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
-
-Array = NDArray[Any]
 
 
 def draw_context(rows: TrainingRows, size: int, rng: np.random.Generator) -> tuple[Array, int]:

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta
 
 from deepsep import networks
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.classifiers.in_context.context_draw import draw_context
-from deepsep.core.arrays import checked_array
-from deepsep.core.checks import check_priors, is_integer, require
+from deepsep.classifiers.known_shares import KnownShares
+from deepsep.core.arrays import Array, checked_array
+from deepsep.core.checks import require
 from deepsep.core.notices import warn
-from deepsep.core.probability import mixture_weights, prior_shift, shifted
+from deepsep.core.probability import mixture_weights
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DeepSepWarning, ModelFileError
 from deepsep.evaluation.folds import LabeledFold
@@ -25,7 +25,6 @@ from deepsep.networks import choose_device
 if TYPE_CHECKING:
     from deepsep.networks import ContextView, Member
 
-Array = NDArray[Any]
 
 # The weights of the views without evidence. One member stands for all in the folds, and averaging members helps the
 # view of columns more.
@@ -49,7 +48,7 @@ class _Context(NamedTuple):
 
 
 @settings
-class InContext(Classifier):
+class InContext(KnownShares):
     r"""A network trained beforehand on millions of synthetic tables: it classifies a new table in one pass.
 
     Nothing is trained in a fit. The network reads a *context*, the labelled rows and a sample of the unlabelled ones,
@@ -131,33 +130,21 @@ class InContext(Classifier):
     method_name = "in-context"
 
     view: Literal["columns", "components", "both"] = "both"
-    n_members: int = 4
-    context_size: int = 1000
+    n_members: int = integer(4, 1)
+    context_size: int = integer(1000, 2)
     priors: Mapping[Any, float] | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     random_state: Any = None
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        for name, holds, wanted in (
-            ("view", self.view in ("columns", "components", "both"), '"columns", "components" or "both"'),
-            ("n_members", is_integer(self.n_members, 1), "an integer of at least 1"),
-            ("context_size", is_integer(self.context_size, 2), "an integer of at least 2"),
-            ("device", self.device in ("auto", "cpu", "cuda"), "'auto', 'cpu' or 'cuda'"),
-        ):
-            require(self, name, holds, wanted)
-
     def _check_with_classes(self) -> None:
         c = len(self.classes_)
         require(self, "context_size", self.context_size >= c, f"at least {c}: one labelled row for each class")
-        self._shares()
-
-    def _shares(self) -> Array | None:
-        return None if self.priors is None else check_priors(self.priors, self.classes_)
+        super()._check_with_classes()
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array | None:
-        self._forget("prior_shift_", "_have_read")
+        self._forget("_have_read")
         self._device = choose_device(self.device)
         self._draw(rows, rng)
         self._draw_members(rng)
@@ -166,13 +153,7 @@ class InContext(Classifier):
         if rows.context.for_new_rows and self.priors is None:
             return None
         self.view_distributions_ = {name: self._ask(view, rows.X) for name, view in self._views().items()}
-        p = self._mix(self.view_distributions_)
-        shares = self._shares()
-        if shares is not None:
-            pool, labeled = rows.unlabeled, rows.labeled
-            log_p = np.log(np.maximum(p[pool], 1e-30))
-            self.prior_shift_ = prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])
-        return self._shifted(p)
+        return self._shift_to_priors(self._mix(self.view_distributions_), rows)
 
     def _draw(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         self.context_, left_out = draw_context(rows, int(self.context_size), rng)
@@ -296,9 +277,6 @@ class InContext(Classifier):
         weights = np.array([self.view_weights_[name] for name in by_view])
         sharpness = 1 / 0.9  # two views together are more confident than their geometric mean
         return networks.pool(list(by_view.values()), sharpness * weights)
-
-    def _shifted(self, p: Array) -> Array:
-        return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
 
     # -- copying and saving ----------------------------------------------------------------------------------
 

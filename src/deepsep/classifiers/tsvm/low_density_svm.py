@@ -8,16 +8,15 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.metaestimators import available_if
 
-from deepsep.classifiers.base import Classifier, settings
-from deepsep.core.arrays import checked_array, checked_pieces
-from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.classifiers.declared_settings import checked, integer, real, settings
+from deepsep.classifiers.known_shares import KnownShares
+from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.label_origins import contradict_shares
 from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
@@ -30,15 +29,23 @@ from deepsep.solvers.curvature import MAX_MATRIX_FEATURES
 from deepsep.solvers.one_vs_rest import Boundaries, Costs, SolverSettings, class_scores, separate
 from deepsep.solvers.spaces import EXACT_ROWS, N_LANDMARKS, Kernel, Separator
 
-Array = NDArray[Any]
-
 
 @settings
-class LowDensitySVM(Classifier):
+class LowDensitySVM(KnownShares):
     """A boundary for each class against the rest, found with the help of unlabelled rows.
 
     Subclasses define in ``_path`` the objective and its solver. Kernels, costs, probabilities, priors and saving are
-    here; :class:`deepsep.TSVM` describes the settings.
+    here.
+
+    Parameters
+    ----------
+    C, C_star, kernel, gamma, priors, n_unlabeled, probability, max_iter, tol, random_state
+        As in :class:`deepsep.TSVM`.
+
+    Attributes
+    ----------
+    coef_, intercept_, objective_path_, duality_gap_, n_iter_, termination_condition_, space_
+        As in :class:`deepsep.TSVM`.
     """
 
     _proportions_matter = True  # features are not standardised
@@ -47,15 +54,17 @@ class LowDensitySVM(Classifier):
     _gap: ClassVar[str] = "relative duality gap"
     _limit: ClassVar[str] = "max_iter"  # the setting that may end the search early
 
-    C: float = 0.1
-    C_star: float | Literal["pool"] | None = None
-    kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = "linear"
-    gamma: float | Literal["scale", "auto"] = "scale"
+    C: float = real(0.1, above=0)
+    C_star: float | Literal["pool"] | None = real(None, at_least=0, or_else=("pool", None))
+    kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = checked(
+        "linear", lambda kernel: callable(kernel) or kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'
+    )
+    gamma: float | Literal["scale", "auto"] = real("scale", above=0, or_else=("scale", "auto"))
     priors: Mapping[Any, float] | None = None
-    n_unlabeled: int | None = None
+    n_unlabeled: int | None = integer(None, 1, or_none=True)
     probability: Literal["platt", "cv", "softmax", "hard"] | None = "platt"
-    max_iter: int = 1000
-    tol: float = 1e-6
+    max_iter: int = integer(1000, 1)
+    tol: float = real(1e-6, above=0, below=1)
     random_state: Any = None
 
     def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
@@ -64,30 +73,11 @@ class LowDensitySVM(Classifier):
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        check_cost_settings(self)
-        for name, holds, wanted in (
-            ("kernel", callable(self.kernel) or self.kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'),
-            (
-                "gamma",
-                self.gamma in ("scale", "auto") or (is_number(self.gamma) and float(self.gamma) > 0),
-                '"scale", "auto" or a positive number',
-            ),
-            (
-                "probability",
-                self.probability in ("platt", "cv", "softmax", "hard", None),
-                '"platt", "cv", "softmax", "hard" or None',
-            ),
-            ("max_iter", is_integer(self.max_iter, 1), "a positive integer"),
-            ("tol", is_number(self.tol) and 0 < self.tol < 1, "a number between 0 and 1"),
-        ):
-            require(self, name, holds, wanted)
-
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         drawn = draw_rows(rows.unlabeled, self.n_unlabeled, rng)
         self.n_labeled_, self.n_unlabeled_ = len(rows.labeled), len(drawn)
         self.C_star_ = unlabeled_cost(self.C, self.C_star, rows.weight, rows.labeled, rows.unlabeled, drawn)
-        self._forget("gamma_", "platt_", "prior_shift_", "label_distributions_")
+        self._forget("gamma_", "platt_", "label_distributions_")
         X, weight = rows.X, rows.weight
         costs, effort = self._path(rng)
         boundaries = separate(
@@ -106,7 +96,7 @@ class LowDensitySVM(Classifier):
         self._warn_of_shares(boundaries.supervised_shares, rows)
         self._fit_probabilities(rows, rng)
         scores = class_scores(self._separator, X)
-        self._shift_to_priors(scores, rows)
+        self._shift_scores(scores, rows)
         return scores
 
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
@@ -119,9 +109,6 @@ class LowDensitySVM(Classifier):
         self._set_transduction(np.where(rows.codes >= 0, rows.codes, best))
         if self.probability is not None:
             self.label_distributions_ = self._to_probabilities(learned)
-
-    def _shares(self) -> Array | None:
-        return None if self.priors is None else check_priors(self.priors, self.classes_)
 
     def _make_kernel(self, rows: TrainingRows) -> Kernel | None:
         if callable(self.kernel):
@@ -218,7 +205,7 @@ class LowDensitySVM(Classifier):
             at, scores = rows.labeled, class_scores(self._separator, rows.X[rows.labeled])
         self.platt_ = fit_platt(scores, rows.codes[at], rows.weight[at])
 
-    def _shift_to_priors(self, scores: Array, rows: TrainingRows) -> None:
+    def _shift_scores(self, scores: Array, rows: TrainingRows) -> None:
         """Find factors for which the mean probabilities of the unlabelled rows are the given shares."""
         shares = self._shares()
         if shares is not None:
@@ -300,21 +287,6 @@ class LowDensitySVM(Classifier):
     def _check_restored(self) -> None:
         if self._fitted_probability is not None:
             super()._check_restored()
-
-
-def check_cost_settings(model: Any) -> None:
-    """Raise unless C, C_star and n_unlabeled are valid."""
-    C, C_star, n = model.C, model.C_star, model.n_unlabeled
-    for name, holds, wanted in (
-        ("C", is_number(C) and C > 0, "a positive number"),
-        (
-            "C_star",
-            C_star in (None, "pool") or (is_number(C_star) and float(C_star) >= 0),
-            'a number of at least 0, "pool" or None',
-        ),
-        ("n_unlabeled", n is None or is_integer(n, 1), "a positive integer or None"),
-    ):
-        require(model, name, holds, wanted)
 
 
 def draw_rows(pool: Array, n: int | None, rng: np.random.Generator) -> Array:

@@ -6,9 +6,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM, check_cost_settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.declared_settings import real, settings
+from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.solvers.one_vs_rest import SolverSettings
 
 
@@ -145,26 +144,11 @@ class TSVM(LowDensitySVM):
         "single-loop": "fixed point: no convex step lowers the objective by more than the gap",
     }
 
-    s: float = 0.0
+    s: float = real(0.0, above=-1, at_most=0)
     balance: bool = True
     algorithm: Literal["auto", "single-loop", "cccp"] = "auto"
-
-    def _check_parameters(self) -> None:
-        check_tsvm_settings(self)
-        super()._check_parameters()
 
     def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         algorithm = "cccp" if self.algorithm == "cccp" else "single-loop"
         costs = {"s": float(self.s), "balance": bool(self.balance)}
         return costs, SolverSettings(algorithm, self.max_iter, self.tol)
-
-
-def check_tsvm_settings(model: Any) -> None:
-    """Raise unless the settings that :class:`TSVM` and :class:`deepsep.DeepSep` share are valid."""
-    check_cost_settings(model)
-    for name, holds, wanted in (
-        ("s", is_number(model.s) and -1 < model.s <= 0, "a number above -1 and at most 0"),
-        ("balance", isinstance(model.balance, bool | np.bool), "True or False"),
-        ("algorithm", model.algorithm in ("auto", "single-loop", "cccp"), '"auto", "single-loop" or "cccp"'),
-    ):
-        require(model, name, holds, wanted)

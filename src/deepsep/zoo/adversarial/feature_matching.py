@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.adversarial.generative_adversarial import (
     GenerativeAdversarial,
@@ -44,31 +43,6 @@ class FeatureMatchingGAN(GenerativeAdversarial):
     ----------
     weight : float, default=1.0
         w. 0: the average of a network trained on the labelled rows alone (batch norm still sees all).
-    latent : int, default=16
-        Number of random numbers from which a row is generated.
-    noise : float, default=0.5
-        Standard deviation of the noise on the features of real and made-up rows that the classifier sees.
-    decay : float, default=0.98
-        Predictions use a moving average of the classifier's weights, which keeps a share of
-        :math:`\min(1 - 1 / s, \text{decay})` in step s.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-2
-        Penalty on the squared weights of the classifier.
-    steps : int, default=1000
-        Steps of Adam, of each network.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step; there are as many made-up rows as unlabelled ones.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -78,36 +52,19 @@ class FeatureMatchingGAN(GenerativeAdversarial):
     ----------
     T. Salimans, I. Goodfellow, W. Zaremba, V. Cheung, A. Radford, X. Chen. Improved techniques for training GANs. NIPS
     2016.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import FeatureMatchingGAN
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = FeatureMatchingGAN(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "feature-matching-gan"
 
-    weight: float = 1.0
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_weights("weight")
+    weight: float = real(1.0, at_least=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
+        network, X, codes = self._begin(rows, rng)
         encoder = network.module["encoder"]
         generator = self._make_generator(rows, X, rng)
-        codes = torch.from_numpy(rows.codes).to(X.device)
         self._prepare(rows, X, rng)
 
         def classifier_loss(batch: Batch) -> Tensor:
@@ -158,8 +115,6 @@ class ComplementGAN(FeatureMatchingGAN):
 
     Parameters
     ----------
-    weight : float, default=1.0
-        Weight of the loss of real and made-up rows, as in the feature-matching GAN.
     entropy : float, default=0.1
         Weight of the entropy of predictions.
     spread : float, default=1.0
@@ -168,61 +123,19 @@ class ComplementGAN(FeatureMatchingGAN):
         Weight of the density of made-up rows.
     quantile : float, default=0.1
         Share of the rows whose density is below the threshold.
-    latent : int, default=16
-        Number of random numbers from which a row is generated.
-    noise : float, default=0.5
-        Standard deviation of the noise on the features of real and made-up rows that the classifier sees.
-    decay : float, default=0.98
-        Predictions use a moving average of the classifier's weights, which keeps a share of
-        :math:`\min(1 - 1 / s, \text{decay})` in step s.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-2
-        Penalty on the squared weights of the classifier.
-    steps : int, default=1000
-        Steps of Adam, of each network.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step; there are as many made-up rows as unlabelled ones.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     Z. Dai, Z. Yang, F. Yang, W. W. Cohen, R. Salakhutdinov. Good semi-supervised learning that requires a bad GAN. NIPS
     2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import ComplementGAN
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = ComplementGAN(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "complement-gan"
 
-    entropy: float = 0.1
-    spread: float = 1.0
-    low_density: float = 0.1
-    quantile: float = 0.1
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_weights("entropy", "spread", "low_density")
-        require(self, "quantile", is_number(self.quantile) and 0 <= self.quantile <= 1, "a number from 0 to 1")
+    entropy: float = real(0.1, at_least=0)
+    spread: float = real(1.0, at_least=0)
+    low_density: float = real(0.1, at_least=0)
+    quantile: float = real(0.1, at_least=0, at_most=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         super()._learn(rows, rng)

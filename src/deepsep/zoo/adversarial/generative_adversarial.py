@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deepsep import networks
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -24,34 +23,34 @@ if TYPE_CHECKING:
 
 @settings
 class GenerativeAdversarial(NetworkMethod):
-    """A network that learns to classify while another one makes up rows.
+    r"""A network that learns to classify while another one makes up rows.
 
-    Subclasses make both in ``_learn`` and train them with ``_play``. In addition to those of :class:`NetworkMethod`
-    they have these settings:
+    Subclasses make both in ``_learn`` and train them with ``_play``.
 
-    latent
+    Parameters
+    ----------
+    latent : int, default=16
         Number of random numbers from which a row is generated.
-    noise
-        Standard deviation of the noise on the features of real and made-up rows in the classifier's steps.
-    decay
-        Share that the moving average of the classifier's weights, which predicts, keeps in each step.
+    noise : float, default=0.5
+        Standard deviation of the noise on the features of real and made-up rows that the classifier sees.
+    decay : float, default=0.98
+        Predictions use a moving average of the classifier's weights, which keeps a share of
+        :math:`\min(1 - 1 / s, \text{decay})` in step s.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
+    l2 : float, default=1e-2
+        Penalty on the squared weights of the classifier.
+    steps : int, default=1000
+        Steps of Adam, of each network.
+    unlabeled_batch : int, default=128
+        Unlabelled rows in a step; there are as many made-up rows.
     """
 
-    latent: int = 16
+    latent: int = integer(16, 1)
     steps: int = 1000
     l2: float = 1e-2
-    noise: float = 0.5
-    decay: float = 0.98
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
-        require(self, "noise", is_number(self.noise) and self.noise >= 0, "a number of at least 0")
-        require(self, "decay", is_number(self.decay) and 0 <= self.decay < 1, "a number from 0 to below 1")
-
-    def _check_weights(self, *names: str) -> None:
-        for name in names:
-            require(self, name, is_number(getattr(self, name)) and getattr(self, name) >= 0, "a number of at least 0")
+    noise: float = real(0.5, at_least=0)
+    decay: float = real(0.98, at_least=0, below=1)
 
     def _make_generator(self, rows: TrainingRows, X: Tensor, rng: np.random.Generator, n_classes: int = 0) -> Generator:
         """Return a new generator that imitates the rows of positive weight."""

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.adversarial.generative_adversarial import GenerativeAdversarial, made_scores, real_rows, undisturbed
 
@@ -43,31 +42,6 @@ class TripleGAN(GenerativeAdversarial):
         γ.
     warm_up : float, default=0.25
         Share of the steps without made-up rows in the classifier's loss.
-    latent : int, default=16
-        Number of random numbers from which a row is generated.
-    noise : float, default=0.5
-        Standard deviation of the noise on the features of real and made-up rows that the classifier sees.
-    decay : float, default=0.98
-        Predictions use a moving average of the classifier's weights, which keeps a share of
-        :math:`\min(1 - 1 / s, \text{decay})` in step s.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-2
-        Penalty on the squared weights of the classifier.
-    steps : int, default=1000
-        Steps of Adam, of each network.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step; there are as many made-up rows as unlabelled ones.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -77,44 +51,25 @@ class TripleGAN(GenerativeAdversarial):
     References
     ----------
     C. Li, K. Xu, J. Zhu, B. Zhang. Triple generative adversarial nets. NIPS 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import TripleGAN
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = TripleGAN(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "triple-gan"
 
-    alpha: float = 0.5
-    adversarial: float = 0.1
-    pseudo: float = 0.1
-    warm_up: float = 0.25
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_weights("adversarial", "pseudo")
-        require(self, "alpha", is_number(self.alpha) and 0 < self.alpha < 1, "a number between 0 and 1")
-        require(self, "warm_up", is_number(self.warm_up) and 0 <= self.warm_up < 1, "a number from 0 to below 1")
+    alpha: float = real(0.5, above=0, below=1)
+    adversarial: float = real(0.1, at_least=0)
+    pseudo: float = real(0.1, at_least=0)
+    warm_up: float = real(0.25, at_least=0, below=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
+        network, X, codes = self._begin(rows, rng)
         generator = self._make_generator(rows, X, rng, rows.n_classes)
         d, c = X.shape[1], rows.n_classes
         from deepsep.zoo.adversarial.generators import PairJudge
 
         judge = PairJudge(d, c, hidden=tuple(self.hidden), dropout=self.dropout, rng=rng).to(X.device)
-        codes = torch.from_numpy(rows.codes).to(X.device)
 
         certain = torch.eye(c, device=X.device)  # certain[y]: probability 1 for class y
 

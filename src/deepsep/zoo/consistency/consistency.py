@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepsep.networks import Batch
+    from deepsep.networks import Batch, TorchNetwork
 
 
 @settings
@@ -35,24 +35,6 @@ class PiModel(NetworkMethod):
         Standard deviation of the noise on the features, which themselves have deviation 1.
     ramp_up : float, default=0.25
         Share of the steps over which the weight grows; 0: it is at its maximum from the start.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -61,39 +43,17 @@ class PiModel(NetworkMethod):
     References
     ----------
     S. Laine, T. Aila. Temporal ensembling for semi-supervised learning. ICLR 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import PiModel
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = PiModel(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "pi-model"
 
-    consistency: float = 10.0
-    noise: float = 0.3
-    ramp_up: float = 0.25
+    consistency: float = real(10.0, at_least=0)
+    noise: float = real(0.3, at_least=0)
+    ramp_up: float = real(0.25, at_least=0, at_most=1)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("consistency", "noise"):
-            value = getattr(self, name)
-            require(self, name, is_number(value) and value >= 0, "a number of at least 0")
-        require(self, "ramp_up", is_number(self.ramp_up) and 0 <= self.ramp_up <= 1, "a number from 0 to 1")
-
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch
         from torch.nn.functional import cross_entropy, mse_loss
-
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
 
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(self._disturb(X[batch.both].repeat(2, 1)))
@@ -101,8 +61,7 @@ class PiModel(NetworkMethod):
             supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             return supervised + self._weight(batch) * mse_loss(first, second)
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of
 
     def _disturb(self, x: Tensor) -> Tensor:
         """Return rows with noise on their features."""
@@ -133,24 +92,6 @@ class TemporalEnsembling(PiModel):
         Standard deviation of the noise on the features, which themselves have deviation 1.
     ramp_up : float, default=0.5
         Share of the steps over which the weight grows; 0: it is at its maximum from the start.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -159,38 +100,20 @@ class TemporalEnsembling(PiModel):
     References
     ----------
     S. Laine, T. Aila. Temporal ensembling for semi-supervised learning. ICLR 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import TemporalEnsembling
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = TemporalEnsembling(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "temporal-ensembling"
 
     consistency: float = 30.0
-    decay: float = 0.6
+    decay: float = real(0.6, at_least=0, below=1)
     noise: float = 0.5
     ramp_up: float = 0.5
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check_decay(self)
-
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
-        past = PastOutputs(len(X), rows.n_classes, decay=self.decay, device=network.device)
+        past = PastOutputs(len(X), len(self.classes_), decay=self.decay, device=network.device)
 
         def loss_of(batch: Batch) -> Tensor:
             at = batch.both
@@ -201,8 +124,7 @@ class TemporalEnsembling(PiModel):
             supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             return supervised + self._weight(batch) * (known * (p - goals).square().mean(-1)).mean()
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of
 
 
 @settings
@@ -227,24 +149,8 @@ class MeanTeacher(PiModel):
         Standard deviation of the noise on the features, which themselves have deviation 1.
     ramp_up : float, default=0.5
         Share of the steps over which the weight grows; 0: it is at its maximum from the start.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
     learning_rate : float, default=2e-3
         Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -255,40 +161,23 @@ class MeanTeacher(PiModel):
     ----------
     A. Tarvainen, H. Valpola. Mean teachers are better role models: weight-averaged consistency targets improve
     semi-supervised deep learning results. NIPS 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import MeanTeacher
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = MeanTeacher(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "mean-teacher"
 
     consistency: float = 30.0
-    decay: float = 0.98
+    decay: float = real(0.98, at_least=0, below=1)
     noise: float = 0.5
     ramp_up: float = 0.5
     learning_rate: float = 2e-3
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check_decay(self)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
         from torch.nn.functional import cross_entropy, mse_loss
 
-        student, X = self._begin(rows, rng)
+        student, X, codes = self._begin(rows, rng)
         teacher = copy.deepcopy(student)
         teacher.module.requires_grad_(False).train()
-        codes = torch.from_numpy(rows.codes).to(student.device)
         pairs = list(zip(teacher.module.parameters(), student.module.parameters(), strict=True))
 
         def loss_of(batch: Batch) -> Tensor:
@@ -351,7 +240,3 @@ def ramp(progress: Tensor, ramp_up: float) -> Tensor:
     if ramp_up == 0:
         return torch.ones_like(progress)
     return torch.exp(-5 * (1 - torch.clamp(progress / ramp_up, max=1)).square())
-
-
-def _check_decay(model: Any) -> None:
-    require(model, "decay", is_number(model.decay) and 0 <= model.decay < 1, "a number from 0 to below 1")

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from deepsep.classifiers.base import Classifier, settings
-from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, is_number, require
-from deepsep.core.scaling import Scaling
+from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.training_rows import TrainingRows
-
-Array = NDArray[Any]
+from deepsep.zoo.scaled_method import ScaledMethod
 
 
 @settings
-class EntropyLogistic(Classifier):
+class EntropyLogistic(ScaledMethod):
     r"""Multinomial logistic regression that should also be confident about the unlabelled rows.
 
     Minimises :math:`\sum_i -\log p_{y_i}(x_i) + \lambda \frac{\ell}{u} \sum_j H(p(x_j)) + \frac{1}{2 C} \lVert W
@@ -38,8 +34,6 @@ class EntropyLogistic(Classifier):
         Inverse strength of the penalty on the weights.
     max_iter : int, default=500
         Maximum number of iterations of L-BFGS, in each of the two minimisations.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Not used, since nothing is random; accepted because every method has it.
 
@@ -62,35 +56,18 @@ class EntropyLogistic(Classifier):
     References
     ----------
     Y. Grandvalet, Y. Bengio. Semi-supervised learning by entropy minimization. NIPS 2004.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import EntropyLogistic
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> bool((EntropyLogistic().fit(X, y).predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "entropy-logistic"
+    _saved_values: ClassVar = {"objective_": float, "n_iter_": int}
 
-    entropy: float = 0.1
-    C: float = 1.0
-    max_iter: int = 500
-    standardize: bool = True
-    random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        require(self, "entropy", is_number(self.entropy) and self.entropy >= 0, "a number of at least 0")
-        require(self, "C", is_number(self.C) and self.C > 0, "a positive number")
-        require(self, "max_iter", is_integer(self.max_iter, 1), "an integer of at least 1")
+    entropy: float = real(0.1, at_least=0)
+    C: float = real(1.0, above=0)
+    max_iter: int = integer(500, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         d, c = rows.X.shape[1], rows.n_classes
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
+        self._fit_scaling(rows)
         lab, unl = rows.labeled, rows.unlabeled
         labeled = (self._scale(rows.X[lab]), np.eye(c)[rows.codes[lab]], rows.weight[lab])
         unlabeled = (self._scale(rows.X[unl]), rows.weight[unl])
@@ -123,17 +100,14 @@ class EntropyLogistic(Classifier):
         return np.asarray(softmax(self._scale(X) @ self.coef_.T + self.intercept_, axis=1))
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays = {"coef_": self.coef_, "intercept_": self.intercept_}
-        return {"objective_": self.objective_, "n_iter_": self.n_iter_}, {**arrays, **vars(self._scaling)}
+        state, arrays = super()._parts()
+        return state, {"coef_": self.coef_, "intercept_": self.intercept_, **arrays}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
         d, c = self.n_features_in_, len(self.classes_)
-        self.coef_, self.intercept_ = (
-            checked_array(arrays, "coef_", (c, d), "f"),
-            checked_array(arrays, "intercept_", (c,), "f"),
-        )
-        self._scaling = Scaling.from_arrays(arrays, d)
-        self.objective_, self.n_iter_ = float(state["objective_"]), int(state["n_iter_"])
+        self.coef_ = checked_array(arrays, "coef_", (c, d), "f")
+        self.intercept_ = checked_array(arrays, "intercept_", (c,), "f")
 
 
 def objective(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
-from deepsep.core.training_rows import TrainingRows
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.zoo.network_method import NetworkMethod
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepsep.networks import Batch
+    from deepsep.networks import Batch, TorchNetwork
 
 
 @settings
@@ -29,56 +26,19 @@ class EntropyNetwork(NetworkMethod):
     ----------
     entropy : float, default=0.3
         λ. 0: the labelled rows alone (batch norm still sees both).
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     Y. Grandvalet, Y. Bengio. Semi-supervised learning by entropy minimization. NIPS 2004.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import EntropyNetwork
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = EntropyNetwork(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "entropy-network"
 
-    entropy: float = 0.3
+    entropy: float = real(0.3, at_least=0)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "entropy", is_number(self.entropy) and self.entropy >= 0, "a number of at least 0")
-
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch
         from torch.nn.functional import cross_entropy
-
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
 
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])
@@ -89,5 +49,4 @@ class EntropyNetwork(NetworkMethod):
                 loss = loss - self.entropy * batch.progress * (log_p.exp() * log_p).sum(-1).mean()
             return loss
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of

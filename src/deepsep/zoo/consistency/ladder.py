@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from deepsep import networks
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.checks import is_number, require
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
@@ -36,51 +36,25 @@ class LadderNetwork(NetworkMethod):
     denoising : sequence of float, default=(10.0, 1.0)
         λ of the features, of the first layer, and so on up to the classes; the last one applies to all further
         layers. The paper has (1000, 10, 0.1) for images.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
     l2 : float, default=1e-5
         Penalty on the squared weights.
     steps : int, default=1000
         Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     A. Rasmus, H. Valpola, M. Honkala, M. Berglund, T. Raiko. Semi-supervised learning with ladder networks. NIPS 2015.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import LadderNetwork
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = LadderNetwork(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     dropout: ClassVar[float] = 0.0  # type: ignore[misc]  # not a setting: noise on every layer replaces it
     method_name = "ladder"
 
-    noise: float = 0.6
+    noise: float = real(0.6, at_least=0)
     denoising: Sequence[float] = (10.0, 1.0)
     l2: float = 1e-5
     steps: int = 1000
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "noise", is_number(self.noise) and self.noise >= 0, "a number of at least 0")
         weights = self.denoising if isinstance(self.denoising, Sequence) else ()
         require(
             self,

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
-from deepsep.core.training_rows import TrainingRows
+from deepsep.classifiers.declared_settings import checked, real, settings
+from deepsep.core.checks import is_number
 from deepsep.zoo.network_method import NetworkMethod
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepsep.networks import Batch
+    from deepsep.networks import Batch, TorchNetwork
+
+
+def _are_increasing_shares(pair: Any) -> bool:
+    both = isinstance(pair, Sequence) and len(pair) == 2 and all(map(is_number, pair))
+    return both and 0 <= pair[0] < pair[1] <= 1
 
 
 @settings
@@ -32,61 +34,23 @@ class PseudoLabel(NetworkMethod):
         Maximum of α. 0: the labelled rows alone (batch norm still sees both).
     ramp : pair of float, default=(0.1, 0.6)
         Shares of the steps after which α starts to grow, and reaches ``weight``.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     D.-H. Lee. Pseudo-label: the simple and efficient semi-supervised learning method for deep neural networks. ICML
     workshop on challenges in representation learning, 2013.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import PseudoLabel
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = PseudoLabel(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "pseudo-label"
 
-    weight: float = 0.3
-    ramp: Sequence[float] = (0.1, 0.6)
+    weight: float = real(0.3, at_least=0)
+    ramp: Sequence[float] = checked(
+        (0.1, 0.6), _are_increasing_shares, "two increasing shares of the steps, such as (0.1, 0.6)"
+    )
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "weight", is_number(self.weight) and self.weight >= 0, "a number of at least 0")
-        pair = self.ramp if isinstance(self.ramp, Sequence) else ()
-        holds = len(pair) == 2 and all(map(is_number, pair)) and 0 <= pair[0] < pair[1] <= 1
-        require(self, "ramp", holds, "two increasing shares of the steps, such as (0.1, 0.6)")
-
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        import torch
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
         start, end = self.ramp
 
         def loss_of(batch: Batch) -> Tensor:
@@ -98,5 +62,4 @@ class PseudoLabel(NetworkMethod):
                 loss = loss + alpha * cross_entropy(scores[b:], scores[b:].argmax(-1))
             return loss
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of

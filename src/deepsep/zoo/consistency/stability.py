@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
-from deepsep.core.training_rows import TrainingRows
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.zoo.consistency.consistency import PiModel, ramp
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepsep.networks import Batch
+    from deepsep.networks import Batch, TorchNetwork
 
 
 @settings
@@ -37,30 +34,6 @@ class TransformationStability(PiModel):
         Passes of every row in a step; time grows with them.
     exclusivity : float, default=0.1
         Maximum weight of mutual exclusivity. 0: agreement alone.
-    consistency : float, default=10.0
-        Maximum weight of the disagreement.
-    noise : float, default=0.3
-        Standard deviation of the noise on the features, which themselves have deviation 1.
-    ramp_up : float, default=0.25
-        Share of the steps over which the weights grow; 0: they are at their maximum from the start.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -73,47 +46,26 @@ class TransformationStability(PiModel):
     semi-supervised learning. NIPS 2016.
 
     M. Sajjadi, M. Javanmardi, T. Tasdizen. Mutual exclusivity loss for semi-supervised deep learning. ICIP 2016.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import TransformationStability
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = TransformationStability(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "transformation-stability"
 
-    passes: int = 4
-    exclusivity: float = 0.1
+    passes: int = integer(4, 2)
+    exclusivity: float = real(0.1, at_least=0)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "passes", is_integer(self.passes, 2), "an integer of at least 2")
-        require(self, "exclusivity", is_number(self.exclusivity) and self.exclusivity >= 0, "a number of at least 0")
-
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
-
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(self._disturb(X[batch.both].repeat(self.passes, 1)))
-            passes = torch.softmax(scores, -1).reshape(self.passes, -1, rows.n_classes)
+            passes = torch.softmax(scores, -1).reshape(self.passes, -1, scores.shape[1])
             supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             unsupervised = self.consistency * disagreement(passes)
             unsupervised = unsupervised - self.exclusivity * exactly_one(scores).mean()
             return supervised + ramp(batch.progress, self.ramp_up) * unsupervised
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of
 
 
 def disagreement(passes: Tensor) -> Tensor:

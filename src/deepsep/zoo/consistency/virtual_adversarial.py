@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
-from deepsep.core.training_rows import TrainingRows
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.zoo.network_method import NetworkMethod
 
 if TYPE_CHECKING:
@@ -42,62 +38,23 @@ class VirtualAdversarial(NetworkMethod):
         Iterations for the direction of r.
     entropy : bool, default=False
         Whether the mean entropy of all rows is added to the loss, as in the best variant of the paper.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     T. Miyato, S. Maeda, M. Koyama, S. Ishii. Virtual adversarial training: a regularization method for supervised and
     semi-supervised learning. IEEE PAMI 2018.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import VirtualAdversarial
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = VirtualAdversarial(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "virtual-adversarial"
 
-    alpha: float = 1.0
-    epsilon: float = 0.1
-    power_iterations: int = 1
+    alpha: float = real(1.0, at_least=0)
+    epsilon: float = real(0.1, above=0)
+    power_iterations: int = integer(1, 1)
     entropy: bool = False
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "alpha", is_number(self.alpha) and self.alpha >= 0, "a number of at least 0")
-        require(self, "epsilon", is_number(self.epsilon) and self.epsilon > 0, "a positive number")
-        require(self, "power_iterations", is_integer(self.power_iterations, 1), "an integer of at least 1")
-
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch
         from torch.nn.functional import cross_entropy
-
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
 
         def loss_of(batch: Batch) -> Tensor:
             x = X[batch.both]
@@ -111,8 +68,7 @@ class VirtualAdversarial(NetworkMethod):
                 loss = loss - (log_p.exp() * log_p).sum(-1).mean()
             return loss
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of
 
     def _divergence(self, network: TorchNetwork, x: Tensor) -> Tensor:
         """Return the mean divergence at distance √d ε, in the worst direction."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep import networks
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, require
+from deepsep.classifiers.declared_settings import integer, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks.frozen import FrozenNetwork
 from deepsep.zoo.generative.variational_autoencoder import VariationalM2, learn_code
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     from deepsep.networks import TorchNetwork
     from deepsep.zoo.generative.variational import VAE
-
-Array = NDArray[Any]
 
 
 @settings
@@ -46,40 +43,18 @@ class VariationalM1M2(VariationalM2):
         Widths of the layers of either network, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
         Dropout rate of q(y | z₁); M1 has none.
-    l2 : float, default=1e-5
-        Penalty on the squared weights.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     D. P. Kingma, D. J. Rezende, S. Mohamed, M. Welling. Semi-supervised learning with deep generative models.
     NIPS 2014.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import VariationalM1M2
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = VariationalM1M2(code_steps=100, steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "vae-m1m2"
 
-    code_steps: int = 1000
+    code_steps: int = integer(1000, 1)
     unlabeled_batch: int = 128
 
     @property
@@ -89,10 +64,6 @@ class VariationalM1M2(VariationalM2):
     @property
     def _widths(self) -> tuple[int, ...]:
         return (*self.hidden, *self.hidden)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "code_steps", is_integer(self.code_steps, 1), "an integer of at least 1")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch

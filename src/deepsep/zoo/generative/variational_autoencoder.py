@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -36,60 +35,31 @@ class VariationalM1(NetworkMethod):
         Dimension of z.
     C : float, default=1.0
         Inverse strength of the logistic regression's penalty, as in scikit-learn.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.0
         Dropout rate.
     l2 : float, default=1e-5
         Penalty on the squared weights.
     steps : int, default=1000
         Steps of Adam. Three times as many lowered the mean accuracy.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     D. P. Kingma, D. J. Rezende, S. Mohamed, M. Welling. Semi-supervised learning with deep generative models.
     NIPS 2014.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import VariationalM1
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = VariationalM1(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "vae-m1"
 
-    latent: int = 16
-    C: float = 1.0
+    latent: int = integer(16, 1)
+    C: float = real(1.0, above=0)
     dropout: float = 0.0
     l2: float = 1e-5
     steps: int = 1000
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
-        require(self, "C", is_number(self.C) and self.C > 0, "a positive number")
-
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
 
-        network, X = self._begin(rows, rng)
+        network, X, _ = self._begin(rows, rng)
         vae = learn_code(self, network, rows, X, rng, latent=self.latent, steps=self.steps)
         means = network.embed(X[torch.from_numpy(rows.labeled)])
         W, b = (p.detach().cpu().numpy() for p in (vae.posterior.mean.weight, vae.posterior.mean.bias))
@@ -131,57 +101,26 @@ class VariationalM2(NetworkMethod):
         as well as possible. The paper has 0.1.
     latent : int, default=16
         Dimension of z.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
     l2 : float, default=1e-5
         Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 64
         Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     D. P. Kingma, D. J. Rezende, S. Mohamed, M. Welling. Semi-supervised learning with deep generative models.
     NIPS 2014.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import VariationalM2
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = VariationalM2(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "vae-m2"
 
-    alpha: float = 10.0
-    latent: int = 16
+    alpha: float = real(10.0, above=0)
+    latent: int = integer(16, 1)
     l2: float = 1e-5
     unlabeled_batch: int = 64
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "alpha", is_number(self.alpha) and self.alpha > 0, "a positive number")
-        require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
-
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        network, X = self._begin(rows, rng)
+        network, X, _ = self._begin(rows, rng)
         self._learn_classes(network, rows, lambda at: X[at], rng)
         self._keep(network.state())
 

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 
-Array = NDArray[Any]
+from deepsep.core.arrays import Array
 
 
 def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Array]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
+from deepsep.core.arrays import Array
 from deepsep.core.probability import fit_platt, platt_probabilities
 from deepsep.evaluation.folds import deal_distinct
-
-Array = NDArray[Any]
 
 
 class Machines(NamedTuple):

@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from deepsep.classifiers.base import UnweightedClassifier
-from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, require
-from deepsep.core.scaling import Scaling
+from deepsep.classifiers.declared_settings import integer, settings
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
+from deepsep.zoo.scaled_method import ScaledMethod
 
-Array = NDArray[Any]
 
-
-class GraphMethod(UnweightedClassifier):
+@settings
+class GraphMethod(ScaledMethod, UnweightedClassifier):
     """A method that labels the nodes of a graph.
 
     Rows are nodes, and each is connected to its nearest rows: a_ij = exp(−d²_ij / σ²_i), where σ_i is the distance
@@ -28,29 +26,22 @@ class GraphMethod(UnweightedClassifier):
     Subclasses label the nodes of ``_graph(rows)`` in ``_learn`` and return their class distributions. A new row gets
     the average distribution of its neighbours among the training rows, weighted by a_ij.
 
-    They share these settings:
-
-    n_neighbors
+    Parameters
+    ----------
+    n_neighbors : int, default=25
         Number of neighbours of a row.
-    standardize, random_state
-        As in :class:`deepsep.DeepSep`.
+    random_state : int, RandomState or None, default=None
+        Not used, since nothing is random; accepted because every method has it.
     """
 
     labels_its_rows_apart = True  # training rows by their own node, new rows by their neighbours
 
-    n_neighbors: int
-    standardize: bool
-    _saved_values: ClassVar[dict[str, type]] = {}  # learned attributes of a saved model, in addition to the graph
+    n_neighbors: int = integer(25, 1)
     _chunk: ClassVar[int] = 16_384  # new rows at a time
-
-    def _check_parameters(self) -> None:
-        require(self, "n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1")
 
     def _graph(self, rows: TrainingRows) -> sparse.csr_array:
         """Return the affinities of the training rows, and keep the data for prediction."""
-        d = rows.X.shape[1]
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
-        self._rows, self._k = self._scaling.apply(rows.X), int(self.n_neighbors)
+        self._rows, self._k = self._fit_scaling(rows).apply(rows.X), int(self.n_neighbors)
         distance, index = neighbours(self._rows, self._k)
         return connect(index, _affinity(distance))
 
@@ -67,14 +58,13 @@ class GraphMethod(UnweightedClassifier):
         return np.asarray(P / P.sum(axis=1, keepdims=True))  # sums of exactly 1
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        values = {name: getattr(self, name) for name in self._saved_values}
-        return {"k": self._k, **values}, {"rows": self._rows, **vars(self._scaling)}
+        state, arrays = super()._parts()
+        return {"k": self._k, **state}, {"rows": self._rows, **arrays}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        d = self.n_features_in_
-        self._scaling, self._k = Scaling.from_arrays(arrays, d), int(state["k"])
-        self._rows = checked_array(arrays, "rows", (len(self.transduction_), d), "f")
-        self.__dict__.update({name: kind(state[name]) for name, kind in self._saved_values.items()})
+        super()._restore(state, arrays)
+        self._k = int(state["k"])
+        self._rows = checked_array(arrays, "rows", (len(self.transduction_), self.n_features_in_), "f")
 
 
 def _affinity(distance: Array) -> Array:

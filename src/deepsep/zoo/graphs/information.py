@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import xlogy
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import distributions, one_hot
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 LEAST_PROBABILITY = 1e-300  # keeps logarithms finite
 
@@ -50,10 +47,6 @@ class InformationRegularization(GraphMethod):
         Relative decrease of the objective below which iterations stop.
     n_neighbors : int, default=10
         Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Not used, since nothing is random; accepted because every method has it.
 
     Attributes
     ----------
@@ -67,36 +60,16 @@ class InformationRegularization(GraphMethod):
     M. Szummer, T. Jaakkola. Information regularization with partially labeled data. NIPS 2002.
 
     A. Corduneanu, T. Jaakkola. On information regularization. UAI 2003.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import InformationRegularization
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = InformationRegularization().fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "information-regularization"
-    _saved_values: ClassVar[dict[str, type]] = {"objective_path_": list}
+    _saved_values: ClassVar = {"objective_path_": list}
 
-    strength: float = 0.1
+    strength: float = real(0.1, above=0)
     class_mass: bool = True
-    max_iter: int = 1000
-    tol: float = 1e-6
+    max_iter: int = integer(1000, 1)
+    tol: float = real(1e-6, at_least=0)
     n_neighbors: int = 10
-    standardize: bool = True
-    random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "strength", is_number(self.strength) and self.strength > 0, "a positive number")
-        require(self, "max_iter", is_integer(self.max_iter, 1), "an integer of at least 1")
-        require(self, "tol", is_number(self.tol) and self.tol >= 0, "a number of at least 0")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         P, self.objective_path_ = alternate(

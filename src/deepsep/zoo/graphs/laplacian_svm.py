@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import rbf_kernel
 
-from deepsep.classifiers.base import settings
-from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.probability import platt_probabilities
-from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees
 from deepsep.zoo.graphs.graph_kernels import Machines
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
+from deepsep.zoo.scaled_method import ScaledMethod
 
 
 @settings
@@ -54,8 +50,6 @@ class LaplacianSVM(GraphMethod):
         Maximum number of centres.
     n_neighbors : int, default=10
         Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Draws centres, and the folds in which probabilities are fitted.
 
@@ -76,40 +70,16 @@ class LaplacianSVM(GraphMethod):
     ----------
     M. Belkin, P. Niyogi, V. Sindhwani. Manifold regularization: a geometric framework for learning from labeled and
     unlabeled examples. JMLR 7, 2006.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import LaplacianSVM
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = LaplacianSVM(random_state=0).fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "laplacian-svm"
+    _saved_values: ClassVar = {"gamma_": float, "platt_": tuple}
 
-    C: float = 10.0
-    smoothness: float = 100.0
-    gamma: float | None = None
-    n_centers: int = 1000
+    C: float = real(10.0, above=0)
+    smoothness: float = real(100.0, at_least=0)
+    gamma: float | None = real(None, above=0, or_else=(None,))
+    n_centers: int = integer(1000, 2)
     n_neighbors: int = 10
-    standardize: bool = True
-    random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        positive = is_number(self.gamma) and self.gamma > 0 if self.gamma is not None else True
-        for name, holds, wanted in (
-            ("C", is_number(self.C) and self.C > 0, "a positive number"),
-            ("smoothness", is_number(self.smoothness) and self.smoothness >= 0, "a number of at least 0"),
-            ("gamma", positive, "a positive number or None"),
-            ("n_centers", is_integer(self.n_centers, 2), "an integer of at least 2"),
-        ):
-            require(self, name, holds, wanted)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         W = self._graph(rows)
@@ -135,16 +105,15 @@ class LaplacianSVM(GraphMethod):
         return platt_probabilities(scores + self.intercept_, *self.platt_)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays = {name: getattr(self, name) for name in ("centers_", "coef_", "intercept_")}
-        return {"gamma_": self.gamma_, "platt_": self.platt_}, {**arrays, **vars(self._scaling)}
+        state, arrays = ScaledMethod._parts(self)  # prediction does not use the graph
+        return state, arrays | {name: getattr(self, name) for name in ("centers_", "coef_", "intercept_")}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        ScaledMethod._restore(self, state, arrays)
         d, c = self.n_features_in_, len(self.classes_)
-        self._scaling = Scaling.from_arrays(arrays, d)
         self.centers_ = checked_array(arrays, "centers_", (None, d), "f")
         self.coef_ = checked_array(arrays, "coef_", (len(self.centers_), c), "f")
         self.intercept_ = checked_array(arrays, "intercept_", (c,), "f")
-        self.gamma_, self.platt_ = float(state["gamma_"]), (float(state["platt_"][0]), float(state["platt_"][1]))
 
 
 def roughness(W: sparse.csr_array, K: Array) -> Array:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees, distributions, neighbours, one_hot
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 
 @settings
@@ -49,10 +46,6 @@ class GraphMinCut(GraphMethod):
         Number of cuts, each with other random weights.
     noise : float, default=1.0
         Maximum relative change of a weight, from 0 to 1.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Draws the weights.
 
@@ -68,35 +61,14 @@ class GraphMinCut(GraphMethod):
     A. Blum, J. Lafferty, M. R. Rwebangira, R. Reddy. Semi-supervised learning using randomized mincuts. ICML 2004.
 
     E. Dahlhaus et al. The complexity of multiterminal cuts. SIAM Journal on Computing, 1994 (isolating cuts).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import GraphMinCut
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = GraphMinCut(random_state=0).fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "graph-mincut"
-    _saved_values: ClassVar[dict[str, type]] = {"claimed_": float}
+    _saved_values: ClassVar = {"claimed_": float}
 
-    pull: float = 1.0
-    n_cuts: int = 10
-    noise: float = 1.0
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "pull", is_number(self.pull) and self.pull >= 0, "a number of at least 0")
-        require(self, "n_cuts", is_integer(self.n_cuts, 1), "an integer of at least 1")
-        require(self, "noise", is_number(self.noise) and 0 <= self.noise <= 1, "a number from 0 to 1")
+    pull: float = real(1.0, at_least=0)
+    n_cuts: int = integer(10, 1)
+    noise: float = real(1.0, at_least=0, at_most=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         W, labeled, unlabeled = self._graph(rows), rows.labeled, rows.unlabeled

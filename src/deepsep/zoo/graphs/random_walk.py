@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees, scaled
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 
 @settings
@@ -42,12 +39,6 @@ class MarkovRandomWalk(GraphMethod):
         Rounds of EM.
     tol : float, default=1e-4
         Increase of the mean log-likelihood of a label below which EM stops.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Not used, since nothing is random; accepted because every method has it.
 
     Attributes
     ----------
@@ -59,35 +50,14 @@ class MarkovRandomWalk(GraphMethod):
     References
     ----------
     M. Szummer, T. Jaakkola. Partially labeled classification with Markov random walks. NIPS 2001.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import MarkovRandomWalk
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = MarkovRandomWalk().fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "markov-random-walk"
-    _saved_values: ClassVar[dict[str, type]] = {"log_likelihood_": list}
+    _saved_values: ClassVar = {"log_likelihood_": list}
 
-    t: int = 3
-    max_iter: int = 50
-    tol: float = 1e-4
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "t", is_integer(self.t, 0), "an integer of at least 0")
-        require(self, "max_iter", is_integer(self.max_iter, 1), "an integer of at least 1")
-        require(self, "tol", is_number(self.tol) and self.tol >= 0, "a number of at least 0")
+    t: int = integer(3, 0)
+    max_iter: int = integer(50, 1)
+    tol: float = real(1e-4, at_least=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         A = transitions(self._graph(rows))

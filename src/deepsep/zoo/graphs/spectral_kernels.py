@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import normalised
 from deepsep.zoo.graphs.graph_kernels import Machines, leading_eigenvectors
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 
 @settings
 class SpectralKernel(GraphMethod):
     r"""A support vector machine with the kernel :math:`\sum_i \mu_i v_i v_i^\top`, v the eigenvectors of a graph.
 
-    Subclasses return the kernel's features of all rows in ``_features``: a matrix Z with the kernel Z Zᵀ. They
-    share these settings:
+    Subclasses return the kernel's features of all rows in ``_features``: a matrix Z with the kernel Z Zᵀ.
 
-    C
-        Weight of the labels in the support vector machine.
-    n_components
+    Parameters
+    ----------
+    n_components : int, default=100
         Number of eigenvectors, those of the largest eigenvalues.
-    n_neighbors, standardize, random_state
-        As in :class:`GraphMethod`.
+    C : float, default=10.0
+        Weight of the labels in the support vector machine. With a very large C, a machine may end short of its
+        minimum, with a ``ConvergenceWarning``.
+    random_state : int, RandomState or None, default=None
+        Draws the folds in which probabilities are fitted, and the start of the search for eigenvectors.
+
+    Attributes
+    ----------
+    eigenvalues_ : array (n_components,)
+        Eigenvalues of the normalised affinities, largest first.
     """
 
-    n_components: int = 100
-    C: float = 10.0
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "C", is_number(self.C) and self.C > 0, "a positive number")
-        require(self, "n_components", is_integer(self.n_components, 1), "an integer of at least 1")
+    n_components: int = integer(100, 1)
+    C: float = real(10.0, above=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         S = normalised(self._graph(rows))
@@ -78,50 +74,16 @@ class ClusterKernel(SpectralKernel):
         φ.
     power : int, default=5
         Exponent t of the polynomial.
-    n_components : int, default=100
-        Number of eigenvectors.
-    C : float, default=10.0
-        Weight of the labels in the support vector machine. With a very large C, a machine may end short of its
-        minimum, with a ``ConvergenceWarning``.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Draws the folds in which probabilities are fitted, and the start of the search for eigenvectors.
-
-    Attributes
-    ----------
-    eigenvalues_ : array (n_components,)
-        λ, largest first.
 
     References
     ----------
     O. Chapelle, J. Weston, B. Schölkopf. Cluster kernels for semi-supervised learning. NIPS 2002.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import ClusterKernel
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = ClusterKernel(random_state=0).fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "cluster-kernel"
 
     transfer: Literal["polynomial", "linear-step", "step"] = "polynomial"
-    power: int = 5
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        known = ("polynomial", "linear-step", "step")
-        require(self, "transfer", self.transfer in known, "'polynomial', 'linear-step' or 'step'")
-        require(self, "power", is_integer(self.power, 1), "an integer of at least 1")
+    power: int = integer(5, 1)
 
     def _features(self, vectors: Array, rows: TrainingRows) -> Array:
         return cluster_features(self.eigenvalues_, vectors, self.transfer, self.power)
@@ -144,22 +106,12 @@ class SpectralTransform(SpectralKernel):
 
     Parameters
     ----------
-    n_components : int, default=100
-        Number of eigenvectors.
     C : float, default=10.0
         Weight of the labels in the support vector machine, for a kernel whose mean diagonal is 1. With a very large C,
         a machine may end short of its minimum, with a ``ConvergenceWarning``.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Draws the folds in which probabilities are fitted, and the start of the search for eigenvectors.
 
     Attributes
     ----------
-    eigenvalues_ : array (n_components,)
-        Eigenvalues of S, largest first.
     spectrum_ : array (n_components,)
         μ, scaled so that the mean diagonal of the kernel is 1.
     alignment_ : float
@@ -169,22 +121,10 @@ class SpectralTransform(SpectralKernel):
     ----------
     X. Zhu, J. Kandola, Z. Ghahramani, J. Lafferty. Nonparametric transforms of graph kernels for semi-supervised
     learning. NIPS 2004.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import SpectralTransform
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = SpectralTransform(random_state=0).fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "spectral-transform"
-    _saved_values: ClassVar[dict[str, type]] = {"alignment_": float}
+    _saved_values: ClassVar = {"alignment_": float}
 
     def _features(self, vectors: Array, rows: TrainingRows) -> Array:
         codes = rows.codes[rows.labeled]

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.declared_settings import real, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import conjugate_gradients, degrees, diffuse, distributions, normalised, one_hot, reached
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 RESIDUAL_TOL = 1e-12  # relative; small, so that distant labels count as well
 
@@ -33,42 +30,15 @@ class LabelSpreading(GraphMethod):
     ----------
     alpha : float, default=0.8
         Share of a score that comes from the neighbours, from 0 to below 1.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Not used, since nothing is random; accepted because every method has it.
 
     References
     ----------
     D. Zhou, O. Bousquet, T. N. Lal, J. Weston, B. Schölkopf. Learning with local and global consistency. NIPS 2003.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import LabelSpreading
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = LabelSpreading().fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
-    >>> model.predict([[0.0, 0.0], [5.0, 5.0]]).tolist()
-    ['near', 'far']
     """
 
     method_name = "label-spreading"
 
-    alpha: float = 0.8
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "alpha", is_number(self.alpha) and 0 <= self.alpha < 1, "a number from 0 to below 1")
+    alpha: float = real(0.8, at_least=0, below=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         Z = diffuse(normalised(self._graph(rows)), one_hot(rows.codes, rows.n_classes), self.alpha, tol=RESIDUAL_TOL)
@@ -97,12 +67,6 @@ class LabelPropagation(GraphMethod):
     ----------
     class_mass : bool, default=True
         Whether classes are scaled to the shares of the labels.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Not used, since nothing is random; accepted because every method has it.
 
     References
     ----------
@@ -110,28 +74,11 @@ class LabelPropagation(GraphMethod):
 
     X. Zhu, Z. Ghahramani, J. Lafferty. Semi-supervised learning using Gaussian fields and harmonic functions. ICML
     2003.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import LabelPropagation
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = LabelPropagation().fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
-    >>> model.predict([[0.0, 0.0], [5.0, 5.0]]).tolist()
-    ['near', 'far']
     """
 
     method_name = "label-propagation"
 
     class_mass: bool = True
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         W = self._graph(rows)

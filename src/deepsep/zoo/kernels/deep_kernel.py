@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from deepsep import networks
-from deepsep.classifiers.base import settings
-from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import checked, integer, real, settings
+from deepsep.core.arrays import Array, checked_array
+from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks.frozen import evaluate
 from deepsep.zoo.kernels.frozen_kernel import FrozenKernel
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from deepsep.networks import Batch
-
-Array = NDArray[Any]
 
 
 @settings
@@ -57,24 +54,10 @@ class DeepKernel(NetworkMethod):
         Number of parts of the labelled rows, each held out once to fit β. 0: no further networks. Each labelled row is
         then predicted by the Gaussian process without it, in closed form, but on an embedding that has seen its label.
         This is cheap, and much too confident. It is also used if no class has two labelled rows.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
     steps : int, default=500
         Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=128 and 128
         Labelled and unlabelled rows in a step. With more labelled rows, a step uses the likelihood of some.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Attributes
     ----------
@@ -87,34 +70,16 @@ class DeepKernel(NetworkMethod):
     ----------
     N. Jean, S. M. Xie, S. Ermon. Semi-supervised deep kernel learning: regression with unlabeled data by minimizing
     predictive variance. NeurIPS 2018.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import DeepKernel
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = DeepKernel(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "deep-kernel"
+    _saved_values: ClassVar = dict.fromkeys(("length_", "variance_", "noise_", "slope_"), float)
 
-    alpha: float = 1.0
-    max_labeled: int = 1000
-    folds: int = 3
+    alpha: float = real(1.0, at_least=0)
+    max_labeled: int = integer(1000, 2)
+    folds: int = checked(3, lambda folds: is_integer(folds, 0) and folds != 1, "0, or an integer of at least 2")
     steps: int = 500
     batch_size: int = 128
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "alpha", is_number(self.alpha) and self.alpha >= 0, "a number of at least 0")
-        require(self, "max_labeled", is_integer(self.max_labeled, 2), "an integer of at least 2")
-        holds = is_integer(self.folds, 0) and self.folds != 1
-        require(self, "folds", holds, "0, or an integer of at least 2")
 
     @property
     def _all_steps(self) -> int:
@@ -139,7 +104,7 @@ class DeepKernel(NetworkMethod):
 
     def _fit_process(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array]:
         """Train a network and its Gaussian process; return the labelled rows it uses, and their targets."""
-        network, X = self._begin(rows, rng)
+        network, X, _ = self._begin(rows, rng)
         encoder = network.module["encoder"]
         from deepsep.zoo.kernels.kernel_head import KernelHead
 
@@ -179,13 +144,10 @@ class DeepKernel(NetworkMethod):
         state, arrays = super()._parts()
         process = self._process
         held = {"known": process.known, "coef": process.coef, "inverse_root": process.inverse_root}
-        values = {name: getattr(self, name) for name in ("length_", "variance_", "noise_", "slope_")}
-        return {**state, **values}, {**arrays, **held, "log_shares": self._log_shares}
+        return state, {**arrays, **held, "log_shares": self._log_shares}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         super()._restore(state, arrays)
-        for name in ("length_", "variance_", "noise_", "slope_"):
-            setattr(self, name, float(state[name]))
         known = checked_array(arrays, "known", (None, self.hidden[-1]), "f")
         n, c = len(known), len(self.classes_)
         coef, root = checked_array(arrays, "coef", (n, c), "f"), checked_array(arrays, "inverse_root", (n, n), "f")

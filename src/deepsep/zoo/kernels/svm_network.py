@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, require
+from deepsep.classifiers.declared_settings import integer, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from deepsep.networks import Batch, TorchNetwork
-
-Array = NDArray[Any]
 
 
 @settings
@@ -39,24 +36,10 @@ class SVMNetwork(NetworkMethod):
     ----------
     folds : int, default=3
         Number of parts of the labelled rows, each held out once to fit the slope.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
     l2 : float, default=1e-4
         Penalty on the squared weights.
     steps : int, default=1000
         Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Attributes
     ----------
@@ -67,29 +50,14 @@ class SVMNetwork(NetworkMethod):
     ----------
     Y. Tang. Deep learning using linear support vector machines. ICML workshop on challenges in representation
     learning, 2013.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import SVMNetwork
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:5], y[-5:] = "near", "far"
-    >>> model = SVMNetwork(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "svm-network"
+    _saved_values: ClassVar = {"slope_": float}
 
-    folds: int = 3
+    folds: int = integer(3, 2)
     l2: float = 1e-4
     steps: int = 1000
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "folds", is_integer(self.folds, 2), "an integer of at least 2")
 
     @property
     def _all_steps(self) -> int:
@@ -106,10 +74,7 @@ class SVMNetwork(NetworkMethod):
 
     def _fit_network(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor]:
         """Return a trained network, and all rows as its input."""
-        import torch
-
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
+        network, X, codes = self._begin(rows, rng)
 
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])
@@ -135,14 +100,6 @@ class SVMNetwork(NetworkMethod):
             return np.empty((0, rows.n_classes)), np.empty(0, int), np.empty(0)
         held = np.concatenate([part[0] for part in parts])
         return np.concatenate([part[1] for part in parts]), rows.codes[held], rows.weight[held]
-
-    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state, arrays = super()._parts()
-        return {**state, "slope_": self.slope_}, arrays
-
-    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        super()._restore(state, arrays)
-        self.slope_ = float(state["slope_"])
 
 
 def draw_folds(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Array:

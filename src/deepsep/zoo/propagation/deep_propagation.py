@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.core.arrays import Array
 from deepsep.zoo.graphs.graph import connect, diffuse, distributions, neighbours, normalised, one_hot
 from deepsep.zoo.propagation.propagation_rounds import PropagationMethod, Spread
-
-Array = NDArray[Any]
 
 
 @settings
@@ -34,28 +29,8 @@ class DeepLabelPropagation(PropagationMethod):
         Extent to which labels spread, from 0 to below 1.
     gamma : float, default=3.0
         Exponent of the affinities.
-    rounds : int, default=10
-        Number of times that labels are spread.
-    warm_up : float, default=0.25
-        Share of the steps on labelled rows alone, before the first round. The rounds share the other steps equally.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
     steps : int, default=2000
         Steps of Adam in all.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -64,33 +39,13 @@ class DeepLabelPropagation(PropagationMethod):
     References
     ----------
     A. Iscen, G. Tolias, Y. Avrithis, O. Chum. Label propagation for deep semi-supervised learning. CVPR 2019.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import DeepLabelPropagation
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = DeepLabelPropagation(steps=300, rounds=4, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "deep-label-propagation"
 
-    n_neighbors: int = 50
-    alpha: float = 0.99
-    gamma: float = 3.0
-    rounds: int = 10
-    warm_up: float = 0.25
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1")
-        require(self, "alpha", is_number(self.alpha) and 0 <= self.alpha < 1, "a number from 0 to below 1")
-        require(self, "gamma", is_number(self.gamma) and self.gamma > 0, "a positive number")
+    n_neighbors: int = integer(50, 1)
+    alpha: float = real(0.99, at_least=0, below=1)
+    gamma: float = real(3.0, above=0)
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
         Z = propagate(V, one_hot(codes, n_classes), k=self.n_neighbors, alpha=self.alpha, gamma=self.gamma)

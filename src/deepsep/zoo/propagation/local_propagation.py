@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.core.arrays import Array
 from deepsep.zoo.graphs.graph import neighbours
 from deepsep.zoo.propagation.propagation_rounds import PropagationMethod, Spread
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Array = NDArray[Any]
 
 
 @settings
@@ -43,28 +40,8 @@ class LocalLabelPropagation(PropagationMethod):
         τ, at least 0.01.
     metric : float, default=1.0
         μ. 0: the first term alone.
-    rounds : int, default=10
-        Number of times that labels are spread.
-    warm_up : float, default=0.25
-        Share of the steps on labelled rows alone, before the first round. The rounds share the other steps equally.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
     steps : int, default=2000
         Steps of Adam in all.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -82,36 +59,14 @@ class LocalLabelPropagation(PropagationMethod):
     ----------
     C. Zhuang, X. Ding, D. Murli, D. Yamins. Local label propagation for large-scale semi-supervised learning.
     arXiv:1905.11581, 2019.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import LocalLabelPropagation
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = LocalLabelPropagation(steps=300, rounds=4, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "local-label-propagation"
 
-    n_neighbors: int = 10
-    density_neighbors: int = 25
-    temperature: float = 0.07
-    metric: float = 1.0
-    rounds: int = 10
-    warm_up: float = 0.25
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("n_neighbors", "density_neighbors"):
-            require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
-        # Far below 0.01, e^(1 / temperature) overflows.
-        require(self, "temperature", is_number(self.temperature) and self.temperature >= 0.01, "a number from 0.01 on")
-        require(self, "metric", is_number(self.metric) and self.metric >= 0, "a number of at least 0")
+    n_neighbors: int = integer(10, 1)
+    density_neighbors: int = integer(25, 1)
+    temperature: float = real(0.07, at_least=0.01)  # far below, e^(1 / temperature) overflows
+    metric: float = real(1.0, at_least=0)
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
         known = codes >= 0

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from deepsep.networks import Batch
-
-Array = NDArray[Any]
 
 
 class Spread(NamedTuple):
@@ -27,29 +25,31 @@ class Spread(NamedTuple):
     weight: Array  # (n,): weight of the row in the loss
 
 
+@settings
 class PropagationMethod(NetworkMethod):
     """A network that is trained on the labelled rows, then in rounds on labels that spread in its embedding.
 
     Subclasses define ``_spread``, and may add a term to the loss of a row with ``_metric``.
+
+    Parameters
+    ----------
+    rounds : int, default=10
+        Number of times that labels are spread.
+    warm_up : float, default=0.25
+        Share of the steps on labelled rows alone, before the first round. The rounds share the other steps equally.
     """
 
-    rounds: int
-    warm_up: float
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "rounds", is_integer(self.rounds, 1), "an integer of at least 1")
-        require(self, "warm_up", is_number(self.warm_up) and 0 < self.warm_up < 1, "a number between 0 and 1")
+    rounds: int = integer(10, 1)
+    warm_up: float = real(0.25, above=0, below=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
+        network, X, codes = self._begin(rows, rng)
         encoder, head = network.module["encoder"], network.module["head"]
         # A row of weight 0 is absent, from the embedding and from batches.
         present = np.flatnonzero(rows.weight > 0)
-        codes = torch.from_numpy(rows.codes).to(network.device)
 
         def supervised(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])

@@ -23,15 +23,13 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from deepsep.core.arrays import Array
 from deepsep.solvers.cccp import cccp
 from deepsep.solvers.problem import Problem, Result
 from deepsep.solvers.single_loop import single_loop
 from deepsep.zoo.transductive.fixed_signs import FixedSigns
-
-Array = NDArray[Any]
 
 
 @dataclass(order=True)

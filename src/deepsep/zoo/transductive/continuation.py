@@ -11,14 +11,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import ndtr
 
+from deepsep.core.arrays import Array
 from deepsep.solvers.problem import Problem, Result
 from deepsep.zoo.transductive.smooth_descent import descend, smooth_objective, with_gradient
-
-Array = NDArray[Any]
 
 
 def continuation(

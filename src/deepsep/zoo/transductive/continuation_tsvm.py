@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.declared_settings import settings
 from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.continuation import continuation
 from deepsep.zoo.transductive.gradient_tsvm import GradientTSVM
@@ -31,30 +31,16 @@ class ContinuationTSVM(GradientTSVM):
 
     Parameters
     ----------
-    sharpness : float, default=3.0
-        s. A larger value narrows the band around the boundary in which unlabelled rows cost.
     steps : int, default=10
         Number of steps in which v falls to a thousandth of its first value, before it is 0.
     balance : bool, default=True
         Whether to fix the mean score over the unlabelled rows, as in :class:`deepsep.TSVM`. False: a free bias, with
         which the first problem need not be convex.
-    max_iter : int, default=1000
-        Maximum number of iterations of L-BFGS for each class and step.
-    tol : float, default=1e-6
-        L-BFGS stops when an iteration lowers the objective by a smaller share than a tenth of this.
-    C, C_star, kernel, gamma, priors, n_unlabeled, probability, random_state
-        As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
     objective_path_ : list of c arrays
         Final value of J.
-    duality_gap_ : array (c,)
-        Half the squared norm of the gradient, divided by the objective: 0 at a stationary point.
-    n_iter_ : int
-        Iterations of L-BFGS over all steps and classes.
-    coef_, intercept_, transduction_, label_distributions_ and others
-        As in :class:`deepsep.TSVM`.
 
     Notes
     -----
@@ -64,19 +50,6 @@ class ContinuationTSVM(GradientTSVM):
     References
     ----------
     O. Chapelle, M. Chi, A. Zien. A continuation method for semi-supervised SVMs. ICML 2006.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import make_moons
-    >>> from deepsep.classifiers import ContinuationTSVM
-    >>> X, truth = make_moons(400, noise=0.08, random_state=0)
-    >>> y = np.full(400, -1)
-    >>> for moon in (0, 1):
-    ...     y[np.flatnonzero(truth == moon)[:5]] = moon
-    >>> model = ContinuationTSVM(C=10, kernel="rbf", gamma=2.0).fit(X, y)
-    >>> bool((model.transduction_ == truth).mean() > 0.98)
-    True
     """
 
     method_name = "continuation-tsvm"

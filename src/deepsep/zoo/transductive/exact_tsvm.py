@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
-from deepsep.core.checks import is_integer, require
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ParameterError
 from deepsep.solvers.one_vs_rest import SolverSettings
@@ -36,8 +35,6 @@ class ExactTSVM(LowDensitySVM):
         can be.
     n_unlabeled : int, optional
         Train on this many unlabelled rows, drawn at random. None: all of them, at most 50.
-    C, C_star, kernel, gamma, priors, probability, max_iter, tol, random_state
-        As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
@@ -47,8 +44,6 @@ class ExactTSVM(LowDensitySVM):
         Relative distance of the lower bound from the objective: about ``tol`` if the minimum was found.
     n_iter_ : int
         Number of nodes over all classes.
-    coef_, intercept_, transduction_, label_distributions_ and others
-        As in :class:`deepsep.TSVM`.
 
     References
     ----------
@@ -77,11 +72,7 @@ class ExactTSVM(LowDensitySVM):
     _limit: ClassVar[str] = "max_nodes"
 
     balance: bool = True
-    max_nodes: int = 200_000
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "max_nodes", is_integer(self.max_nodes, 1), "a positive integer")
+    max_nodes: int = integer(200_000, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Any:
         u = len(rows.unlabeled) if self.n_unlabeled is None else min(self.n_unlabeled, len(rows.unlabeled))

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from deepsep.core.arrays import Array
 from deepsep.solvers.newton import Solution, minimise
 from deepsep.solvers.problem import Problem
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
-from deepsep.core.checks import is_integer, is_number, require
 from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.smooth_descent import smooth_descent
 
@@ -42,8 +41,6 @@ class GradientTSVM(LowDensitySVM):
         Maximum number of iterations of L-BFGS for each class and step.
     tol : float, default=1e-6
         L-BFGS stops when an iteration lowers the objective by a smaller share than a tenth of this.
-    C, C_star, kernel, gamma, priors, n_unlabeled, probability, random_state
-        As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
@@ -53,8 +50,6 @@ class GradientTSVM(LowDensitySVM):
         Half the squared norm of the gradient, divided by the objective: 0 at a stationary point.
     n_iter_ : int
         Iterations of L-BFGS over all steps and classes.
-    coef_, intercept_, transduction_, label_distributions_ and others
-        As in :class:`deepsep.TSVM`.
 
     Notes
     -----
@@ -64,33 +59,15 @@ class GradientTSVM(LowDensitySVM):
     References
     ----------
     O. Chapelle, A. Zien. Semi-supervised classification by low density separation. AISTATS 2005.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import make_moons
-    >>> from deepsep.classifiers import GradientTSVM
-    >>> X, truth = make_moons(400, noise=0.08, random_state=0)
-    >>> y = np.full(400, -1)
-    >>> for moon in (0, 1):
-    ...     y[np.flatnonzero(truth == moon)[:5]] = moon
-    >>> model = GradientTSVM(C=10, kernel="rbf", gamma=2.0).fit(X, y)
-    >>> bool((model.transduction_ == truth).mean() > 0.98)
-    True
     """
 
     method_name = "gradient-tsvm"
     _ends: ClassVar = {"gradient": "a minimum of the smooth objective"}
     _gap: ClassVar[str] = "relative squared gradient"
 
-    sharpness: float = 3.0
-    steps: int = 10
+    sharpness: float = real(3.0, above=0)
+    steps: int = integer(10, 0)
     balance: bool = True
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "sharpness", is_number(self.sharpness) and self.sharpness > 0, "a positive number")
-        require(self, "steps", is_integer(self.steps, 0), "an integer of at least 0")
 
     def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         path = partial(smooth_descent, sharpness=float(self.sharpness), steps=int(self.steps))

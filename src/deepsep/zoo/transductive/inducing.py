@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from deepsep.core.arrays import Array
 from deepsep.solvers.spaces import Kernel, pivoted_cholesky, row_blocks
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.solvers.problem import Problem, Result
 from deepsep.zoo.transductive.fixed_signs import FixedSigns
-
-Array = NDArray[Any]
 
 
 def label_switching(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: float | None = None) -> Result:

@@ -20,16 +20,15 @@ slope and curvature of the expected log likelihood (Khan & Lin 2017). Precisions
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-Array = NDArray[Any]
+from deepsep.core.arrays import Array
 
 
 class Expected(NamedTuple):

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.classifiers.known_shares import KnownShares
 from deepsep.classifiers.tsvm.low_density_svm import rbf_gamma
-from deepsep.core.arrays import checked_array, checked_pieces
-from deepsep.core.checks import check_priors, is_integer, is_number, require
-from deepsep.core.probability import prior_shift, shifted
-from deepsep.core.scaling import Scaling
+from deepsep.core.arrays import Array, checked_array, checked_pieces
+from deepsep.core.probability import prior_shift
 from deepsep.core.training_rows import TrainingRows
 from deepsep.solvers.spaces import Kernel, draw_landmarks
+from deepsep.zoo.scaled_method import ScaledMethod
 from deepsep.zoo.transductive.inducing import InducingFeatures
 from deepsep.zoo.transductive.null_category import NullCategory, SitePlan, fit_null_category
 
-Array = NDArray[Any]
-
 
 @settings
-class NullCategoryGP(Classifier):
+class NullCategoryGP(ScaledMethod, KnownShares):
     r"""Gaussian process classifier with a null category: a gap between the classes in which no row lies.
 
     For each class against the rest, a latent function f with an RBF kernel, :math:`f \sim GP(0, \sigma^2 k)`, gives the
@@ -66,8 +63,6 @@ class NullCategoryGP(Classifier):
         without.
     max_iter : int, default=50
         Maximum number of rounds with all rows at full weight.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Draws the inducing points.
 
@@ -94,59 +89,24 @@ class NullCategoryGP(Classifier):
     J. Hensman, A. Matthews, Z. Ghahramani. Scalable variational Gaussian process classification. AISTATS 2015.
 
     M. E. Khan, W. Lin. Conjugate-computation variational inference. AISTATS 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import NullCategoryGP
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = NullCategoryGP(random_state=0).fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "null-category-gp"
+    _saved_values: ClassVar = {"gamma_": float}
 
-    width: float = 1.0
-    gamma: float | Literal["scale", "auto"] = "scale"
-    variance: float = 4.0
-    unlabeled_weight: float = 0.1
-    n_inducing: int = 200
+    width: float = real(1.0, at_least=0)
+    gamma: float | Literal["scale", "auto"] = real("scale", above=0, or_else=("scale", "auto"))
+    variance: float = real(4.0, above=0)
+    unlabeled_weight: float = real(0.1, at_least=0)
+    n_inducing: int = integer(200, 2)
     balance: Literal["predicted", "labels"] | None = "predicted"
     priors: Mapping[Any, float] | None = None
-    max_iter: int = 50
-    standardize: bool = True
-    random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        weight = self.unlabeled_weight
-        for name, holds, wanted in (
-            ("width", is_number(self.width) and self.width >= 0, "a number of at least 0"),
-            (
-                "gamma",
-                self.gamma in ("scale", "auto") or (is_number(self.gamma) and float(self.gamma) > 0),
-                '"scale", "auto" or a positive number',
-            ),
-            ("variance", is_number(self.variance) and self.variance > 0, "a positive number"),
-            ("unlabeled_weight", is_number(weight) and weight >= 0, "a number of at least 0"),
-            ("balance", self.balance in ("predicted", "labels", None), '"predicted", "labels" or None'),
-            ("n_inducing", is_integer(self.n_inducing, 2), "an integer of at least 2"),
-            ("max_iter", is_integer(self.max_iter, 1), "a positive integer"),
-        ):
-            require(self, name, holds, wanted)
-
-    def _check_with_classes(self) -> None:
-        if self.priors is not None:
-            check_priors(self.priors, self.classes_)
+    max_iter: int = integer(50, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         labeled, unlabeled = rows.labeled, rows.unlabeled
         used = np.concatenate([labeled, unlabeled])
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(rows.X.shape[1])
-        X, weight = self._scaling.apply(rows.X[used]), rows.weight[used]
+        X, weight = self._fit_scaling(rows).apply(rows.X[used]), rows.weight[used]
         self.gamma_ = rbf_gamma(self.gamma, X, weight)
         few = len(used) <= self.n_inducing
         at = np.arange(len(used)) if few else draw_landmarks(len(used), len(labeled), self.n_inducing, rng)
@@ -176,9 +136,8 @@ class NullCategoryGP(Classifier):
         self.elbo_path_ = [np.array(solution.elbo_path) for solution in solutions]
         self.n_iter_ = max(map(len, self.elbo_path_))
         self.converged_ = np.array([solution.converged for solution in solutions])
-        self._forget("prior_shift_")
-        if self.priors is not None:
-            wanted = check_priors(self.priors, self.classes_)
+        wanted = self._shares()
+        if wanted is not None:
             log_p = np.log(np.maximum(_distributions(self._posteriors, Z[free], residual[free]), 1e-30))
             self.prior_shift_ = prior_shift(wanted, log_p, weight[free], codes[~free], weight[~free])
 
@@ -186,10 +145,8 @@ class NullCategoryGP(Classifier):
         return partial(rbf_kernel, gamma=self.gamma_)
 
     def _given_shares(self, rows: TrainingRows) -> Array | None:
-        if self.priors is not None:
-            return check_priors(self.priors, self.classes_)
-        if self.balance == "predicted":
-            return None
+        if self.priors is not None or self.balance == "predicted":
+            return self._shares()
         among = np.bincount(rows.codes[rows.labeled], rows.weight[rows.labeled])
         return np.asarray(among / among.sum())
 
@@ -198,12 +155,13 @@ class NullCategoryGP(Classifier):
         for start in range(0, len(X), chunk):
             part = slice(start, start + chunk)
             P[part] = _distributions(self._posteriors, *self._features(self._scaling.apply(X[part])))
-        return shifted(P, self.prior_shift_) if hasattr(self, "prior_shift_") else P
+        return self._shifted(P)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state = {"gamma_": self.gamma_, "width": self._posteriors[0].width, "variance": self._features.variance}
+        state, scaling = super()._parts()
+        state |= {"width": self._posteriors[0].width, "variance": self._features.variance}
         arrays = {
-            **vars(self._scaling),
+            **scaling,
             "inducing_points_": self.inducing_points_,
             "triangle": self._features.triangle,
             "feature_centre": self._features.centre,
@@ -217,10 +175,9 @@ class NullCategoryGP(Classifier):
         return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
         d, c = self.n_features_in_, len(self.classes_)
         problems = c if c > 2 else 1
-        self._scaling = Scaling.from_arrays(arrays, d)
-        self.gamma_ = float(state["gamma_"])
         self.inducing_points_ = checked_array(arrays, "inducing_points_", (None, d), "f")
         m = len(self.inducing_points_)
         self._features = InducingFeatures(

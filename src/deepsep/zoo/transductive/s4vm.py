@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
-from deepsep.core.checks import is_integer, is_number, require
 from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.safe_labels import safe_labels
 
@@ -40,15 +39,11 @@ class S4VM(LowDensitySVM):
         Whether the boundaries fix the mean score over the unlabelled rows, as in :class:`deepsep.TSVM`.
     random_state : int, RandomState or None, default=None
         Draws the starts, and everything that :class:`deepsep.TSVM` draws.
-    C, C_star, kernel, gamma, priors, n_unlabeled, probability, max_iter, tol
-        As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
     objective_path_ : list of c arrays
         Objective of the last SVM.
-    coef_, intercept_, transduction_, label_distributions_ and others
-        As in :class:`deepsep.TSVM`.
 
     Notes
     -----
@@ -60,32 +55,15 @@ class S4VM(LowDensitySVM):
     ----------
     Y.-F. Li, Z.-H. Zhou. Towards making unlabeled data never hurt. IEEE Transactions on Pattern Analysis and Machine
     Intelligence 37, 2015; first in ICML 2011.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import S4VM
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> bool((S4VM(random_state=0).fit(X, y).transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "s4vm"
     _ends: ClassVar = {"safe labels": "optimum of the SVM on the safest labels"}
 
-    n_starts: int = 50
-    n_boundaries: int = 10
-    risk: float = 3.0
+    n_starts: int = integer(50, 1)
+    n_boundaries: int = integer(10, 1)
+    risk: float = real(3.0, at_least=0)
     balance: bool = True
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("n_starts", "n_boundaries"):
-            require(self, name, is_integer(getattr(self, name), 1), "a positive integer")
-        require(self, "risk", is_number(self.risk) and self.risk >= 0, "a number of at least 0")
 
     def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         starts, kept = int(self.n_starts), int(self.n_boundaries)

@@ -12,18 +12,15 @@ are the solution of a linear program. y = s has the value 0, so the best ones ne
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.optimize import linprog
 
+from deepsep.core.arrays import Array
 from deepsep.solvers.problem import Problem, Result
 from deepsep.solvers.single_loop import single_loop
 from deepsep.zoo.transductive.fixed_signs import FixedSigns
-
-Array = NDArray[Any]
 
 
 def safe_labels(

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from deepsep.core.arrays import Array
 from deepsep.solvers.problem import Problem, Result
 
-Array = NDArray[Any]
 Loss = Callable[[Array], tuple[float, Array]]  # of the scores: the cost of all rows, and its slope for each
 Objective = Callable[[Array, Problem, int], tuple[float, Array]]  # at w, of problem k: value and gradient
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.declared_settings import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.label_switching import label_switching
@@ -38,8 +38,6 @@ class SwitchingTSVM(LowDensitySVM):
         Probabilities are corrected for them, as in :class:`deepsep.TSVM`.
     max_iter : int, default=1000
         Maximum number of passes over the rows in one convex problem, and of convex problems for each class.
-    C, C_star, kernel, gamma, n_unlabeled, probability, tol, random_state
-        As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
@@ -47,8 +45,6 @@ class SwitchingTSVM(LowDensitySVM):
         Objective after each training of the SVM with the final :math:`C^*`; it never rises.
     n_iter_ : int
         Number of SVMs that were trained.
-    coef_, intercept_, transduction_, label_distributions_ and others
-        As in :class:`deepsep.TSVM`.
 
     Notes
     -----
@@ -61,17 +57,6 @@ class SwitchingTSVM(LowDensitySVM):
     T. Joachims. Transductive inference for text classification using support vector machines. ICML 1999.
 
     V. Sindhwani, S. S. Keerthi. Large scale semi-supervised linear SVMs. SIGIR 2006 (several pairs at a time).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import SwitchingTSVM
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> bool((SwitchingTSVM().fit(X, y).transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "switching-tsvm"

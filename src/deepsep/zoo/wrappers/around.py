@@ -8,29 +8,31 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import RandomForestClassifier
 
-from deepsep.classifiers.base import Array, UnweightedClassifier, settings
-from deepsep.classifiers.catalogue import classifier_named
+from deepsep.classifiers.base import UnweightedClassifier
+from deepsep.classifiers.building import classifier_named
+from deepsep.classifiers.declared_settings import settings
 from deepsep.classifiers.supervised import fit_labeled, seeded
+from deepsep.core.arrays import Array
 from deepsep.core.checks import require
-from deepsep.core.scaling import Scaling
-from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.scaled_method import ScaledMethod
 
 
 @settings
-class AroundClassifier(UnweightedClassifier):
+class AroundClassifier(ScaledMethod, UnweightedClassifier):
     """A method that fits copies of a classifier, also to predicted labels of unlabelled rows.
 
-    Subclasses get scaled rows from ``_scale`` and fitted copies from ``_fit_copy``. They share these settings:
+    Subclasses get fitted copies from ``_fit_copy``.
 
-    estimator
-        A classifier with ``predict_proba``, or the name of a supervised method; None: a random forest of 100 trees.
-    standardize, random_state
-        As in :class:`deepsep.DeepSep`.
+    Parameters
+    ----------
+    estimator : classifier or str, optional
+        A classifier with ``predict_proba``, or the name of a supervised method, such as
+        ``"lightgbm-few-labels"``. By default a random forest of 100 trees.
+    random_state : int, RandomState or None, default=None
+        Draws rows, and seeds the classifiers.
     """
 
     estimator: Any = None
-    standardize: bool = True
-    random_state: Any = None
 
     def _check_parameters(self) -> None:
         one = self.estimator
@@ -48,15 +50,3 @@ class AroundClassifier(UnweightedClassifier):
     def _fit_copy(self, X: Array, codes: Array, rng: np.random.Generator) -> Any:
         """Return a new copy of the classifier, seeded and fitted."""
         return fit_labeled(seeded(clone(self._made()), rng), X, codes)
-
-    def _scale(self, rows: TrainingRows) -> Array:
-        """Return all rows, scaled, and keep the scaling."""
-        d = rows.X.shape[1]
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
-        return self._scaling.apply(rows.X)
-
-    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {}, {**vars(self._scaling)}
-
-    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        self._scaling = Scaling.from_arrays(arrays, self.n_features_in_)

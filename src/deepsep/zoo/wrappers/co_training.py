@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
-from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, require
+from deepsep.classifiers.declared_settings import checked, integer, settings
+from deepsep.core.arrays import Array, checked_array
+from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError, ParameterError, shown
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 from deepsep.zoo.wrappers.around import AroundClassifier
 
-Array = NDArray[Any]
+
+def _are_views(pair: Any) -> bool:
+    both = isinstance(pair, list | tuple) and len(pair) == 2
+    return pair is None or (both and all(isinstance(view, list | tuple | np.ndarray) and len(view) for view in pair))
 
 
 @settings
@@ -32,9 +34,6 @@ class CoTraining(AroundClassifier):
 
     Parameters
     ----------
-    estimator : classifier or str, optional
-        A classifier with ``predict_proba``, or the name of a supervised method, such as
-        ``"logistic-regression"``. By default a random forest of 100 trees.
     views : pair of lists, optional
         Columns of each view, by number or, for rows in a frame, by name; views may overlap. By default each column is
         in one of them, at random.
@@ -45,8 +44,6 @@ class CoTraining(AroundClassifier):
         the labels.
     pool : int, default=75
         Number of unlabelled rows among which they choose.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Draws views and rows, and seeds the classifiers.
 
@@ -62,38 +59,19 @@ class CoTraining(AroundClassifier):
     References
     ----------
     A. Blum, T. Mitchell. Combining labeled and unlabeled data with co-training. COLT 1998.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import CoTraining
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = CoTraining(estimator="logistic-regression", views=([0], [1]), random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "co-training"
+    _saved_values: ClassVar = {"n_iter_": int}
 
-    views: Any = None
-    rounds: int = 30
-    per_round: int = 1
-    pool: int = 75
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("rounds", "per_round", "pool"):
-            require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
-        pair = self.views if isinstance(self.views, list | tuple) else ()
-        lists = len(pair) == 2 and all(isinstance(view, list | tuple | np.ndarray) and len(view) for view in pair)
-        require(self, "views", self.views is None or lists, "two lists of columns, such as ([0, 1], [2, 3]), or None")
+    views: Any = checked(None, _are_views, "two lists of columns, such as ([0, 1], [2, 3]), or None")
+    rounds: int = integer(30, 1)
+    per_round: int = integer(1, 1)
+    pool: int = integer(75, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         self.views_ = self._find_views(rows.X.shape[1], rng)
-        X = self._scale(rows)
+        X = self._fit_scaling(rows).apply(rows.X)
         known, codes = rows.labeled, rows.codes.copy()
         waiting = rng.permutation(rows.unlabeled)
         counts = np.bincount(codes[known])
@@ -143,11 +121,10 @@ class CoTraining(AroundClassifier):
         state, arrays = super()._parts()
         for i, (one, view) in enumerate(zip(self.estimators_, self.views_, strict=True)):
             arrays |= {f"view{i}": view, f"view{i}.gz": dump_classifiers([one])}
-        return {**state, "n_iter_": self.n_iter_}, arrays
+        return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         super()._restore(state, arrays)
-        self.n_iter_ = int(state["n_iter_"])
         self.views_ = [checked_array(arrays, f"view{i}", (None,), "i") for i in range(2)]
         if any(len(view) == 0 or view.min() < 0 or view.max() >= self.n_features_in_ for view in self.views_):
             raise ModelFileError(f"a view has columns beyond the {self.n_features_in_} of the model. Save it again.")

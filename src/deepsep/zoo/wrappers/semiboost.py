@@ -5,26 +5,27 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
-from deepsep.classifiers.base import UnweightedClassifier, settings
+from deepsep.classifiers.base import UnweightedClassifier
+from deepsep.classifiers.declared_settings import checked, integer, real, settings
 from deepsep.classifiers.supervised import seeded
-from deepsep.core.arrays import checked_array, checked_pieces
-from deepsep.core.checks import is_integer, is_number, require
-from deepsep.core.scaling import Scaling
+from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.training_rows import TrainingRows
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
+from deepsep.zoo.scaled_method import ScaledMethod
 
-Array = NDArray[Any]
+
+def _is_learner(value: Any) -> bool:
+    return value is None or (hasattr(value, "get_params") and not isinstance(value, type))
 
 
 @settings
-class SemiBoost(UnweightedClassifier):
+class SemiBoost(ScaledMethod, UnweightedClassifier):
     r"""SemiBoost: a sequence of weak learners, trained on labels of unlabelled rows from similar rows.
 
     For each class against the others, with labels y = ±1 and similarities S, the score H = Σ α_t h_t lowers
@@ -53,8 +54,6 @@ class SemiBoost(UnweightedClassifier):
         Share of the unlabelled rows that are drawn for a weak learner.
     n_neighbors : int, default=25
         Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Draws rows, and seeds the weak learners.
 
@@ -68,51 +67,20 @@ class SemiBoost(UnweightedClassifier):
     References
     ----------
     P. K. Mallapragada, R. Jin, A. K. Jain, Y. Liu. SemiBoost: boosting for semi-supervised learning. IEEE PAMI 2009.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import SemiBoost
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = SemiBoost(random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "semiboost"
 
-    estimator: Any = None
-    rounds: int = 20
-    C: float | None = None
-    sample: float = 0.03
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        learner = self.estimator
-        for name, holds, wanted in (
-            (
-                "estimator",
-                learner is None or (hasattr(learner, "get_params") and not isinstance(learner, type)),
-                "a classifier, such as DecisionTreeClassifier(max_depth=3), or None",
-            ),
-            ("rounds", is_integer(self.rounds, 1), "an integer of at least 1"),
-            ("C", self.C is None or (is_number(self.C) and self.C >= 0), "a number of at least 0 or None"),
-            ("sample", is_number(self.sample) and 0 < self.sample <= 1, "a number above 0, up to 1"),
-            ("n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1"),
-        ):
-            require(self, name, holds, wanted)
+    estimator: Any = checked(None, _is_learner, "a classifier, such as DecisionTreeClassifier(max_depth=3), or None")
+    rounds: int = integer(20, 1)
+    C: float | None = real(None, at_least=0, or_else=(None,))
+    sample: float = real(0.03, above=0, at_most=1)
+    n_neighbors: int = integer(25, 1)
 
     # -- learning --------------------------------------------------------------------------------------------
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        d = rows.X.shape[1]
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
-        X = self._scaling.apply(rows.X)
+        X = self._fit_scaling(rows).apply(rows.X)
         distance, index = neighbours(X, self.n_neighbors)
         S = connect(index, np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))
         self.boosted_, self.objective_path_ = [], []
@@ -167,18 +135,18 @@ class SemiBoost(UnweightedClassifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         learners = [learner for one in self.boosted_ for _, learner in one]
+        _, scaling = super()._parts()
         arrays = {
             "alpha": np.array([alpha for one in self.boosted_ for alpha, _ in one]),
             "rounds": np.array([len(one) for one in self.boosted_]),
             "objective_steps": np.array([len(path) for path in self.objective_path_]),
             "objective_path_": np.concatenate(self.objective_path_),
-            **vars(self._scaling),
         }
-        return {}, {**arrays, "learners.gz": dump_classifiers(learners)}
+        return {}, {**scaling, **arrays, "learners.gz": dump_classifiers(learners)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
         d, problems = self.n_features_in_, 1 if len(self.classes_) == 2 else len(self.classes_)
-        self._scaling = Scaling.from_arrays(arrays, d)
         self.objective_path_ = checked_pieces(arrays, "objective_path_", "objective_steps", problems)
         rounds = checked_array(arrays, "rounds", (problems,), "i")
         alpha = checked_array(arrays, "alpha", (int(rounds.sum()),), "f")

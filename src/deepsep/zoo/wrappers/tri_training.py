@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from math import ceil, floor
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, require
+from deepsep.classifiers.declared_settings import integer, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 from deepsep.zoo.wrappers.around import AroundClassifier
-
-Array = NDArray[Any]
 
 
 @settings
@@ -35,15 +32,8 @@ class TriTraining(AroundClassifier):
 
     Parameters
     ----------
-    estimator : classifier or str, optional
-        A classifier with ``predict_proba``, or the name of a supervised method, such as
-        ``"lightgbm-few-labels"``. By default a random forest of 100 trees.
     rounds : int, default=20
         Maximum number of rounds.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Draws rows, and seeds the classifiers.
 
     Attributes
     ----------
@@ -56,30 +46,15 @@ class TriTraining(AroundClassifier):
     ----------
     Z.-H. Zhou, M. Li. Tri-training: exploiting unlabeled data using three classifiers. IEEE Transactions on Knowledge
     and Data Engineering 17(11), 2005.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import TriTraining
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = TriTraining(estimator="logistic-regression", random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "tri-training"
+    _saved_values: ClassVar = {"n_iter_": int}
 
-    rounds: int = 20
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "rounds", is_integer(self.rounds, 1), "an integer of at least 1")
+    rounds: int = integer(20, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        X = self._scale(rows)
+        X = self._fit_scaling(rows).apply(rows.X)
         codes, lab, unl = rows.codes, rows.labeled, rows.unlabeled
         self.estimators_ = []
         for _ in range(3):
@@ -114,11 +89,10 @@ class TriTraining(AroundClassifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state, arrays = super()._parts()
-        return {**state, "n_iter_": self.n_iter_}, {**arrays, "classifiers.gz": dump_classifiers(self.estimators_)}
+        return state, {**arrays, "classifiers.gz": dump_classifiers(self.estimators_)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         super()._restore(state, arrays)
-        self.n_iter_ = int(state["n_iter_"])
         classes = np.arange(len(self.classes_))
         part = "classifiers.gz"
         one, two, three = load_classifiers(part, arrays.get(part), self.n_features_in_, classes)

@@ -1,0 +1,311 @@
+"""Sizes of the segments in the population, also by group, as a model of a table estimates them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from deepsep.classifiers.committee.committee import COMMITTEE
+from deepsep.core.checks import is_integer
+from deepsep.core.labels import codes_of
+from deepsep.errors import DataError, ParameterError, Setting, Worded
+from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.frames import in_batches
+from deepsep.evaluation.sizes import KnownShares, Size, class_sizes, screened_shares
+from deepsep.model.training_table import ROW_COLUMN, weights_in
+from deepsep.table.columns import key_text
+from deepsep.table.locations import find_column
+
+Array = NDArray[Any]
+
+MISSING_GROUP = "(missing)"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Shares of the segments in the population.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A line for each segment, in each group: its ``share`` of all rows, the ends ``low`` and ``high`` of the 90 %
+        interval (NaN if there is none), and the number of ``labels``.
+    basis : Worded
+        What the shares rest on.
+    """
+
+    table: pd.DataFrame
+    basis: Worded
+
+    @property
+    def condition(self) -> str:
+        """What the shares rest on, as a sentence."""
+        return str(self.basis)
+
+    def __repr__(self) -> str:
+        return f"{self.table.to_string(index=False)}\n{self.condition}"
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What is known about the shares of the classes from how the labels were drawn.
+
+    Attributes
+    ----------
+    known : KnownShares or None
+        By which labels are weighted; None if they are a random sample.
+    condition : Worded
+        The same in a sentence.
+    has_intervals : bool
+        False if the labels tell nothing about the shares.
+    """
+
+    known: KnownShares | None
+    condition: Worded
+    has_intervals: bool = True
+
+    @property
+    def exact(self) -> bool:
+        """Whether the shares of all rows are known."""
+        return self.known is not None and not self.known.covariance.any()
+
+
+def segment_sizes(
+    model: Any,
+    p: Array,
+    weight: Array | None = None,
+    *,
+    groups: tuple[Array, Array] | None = None,
+    group_name: str | None = None,
+    screened: Mapping[Any, int] | None = None,
+    n_unlabeled: int | None = None,
+    count_labels: bool = True,
+) -> Sizes:
+    """Return the shares of the classes among all rows of a population, unlabelled and labelled.
+
+    Parameters
+    ----------
+    model : TableModel
+        With a committee.
+    p : array (u, c)
+        Probabilities of the unlabelled rows.
+    weight : array (u,), optional
+        Their weights.
+    groups : pair of arrays, (u,) and (l,), optional
+        The group of each unlabelled row, and of each row that had a label in the fit, in its order.
+    group_name : str, optional
+        Column of the groups.
+    screened : dict {class: int}, optional
+        For quotas: how many people were looked at until the labels of a class were found.
+    n_unlabeled : int, optional
+        Number of unlabelled rows, if ``p`` is of some of them, drawn at random.
+    count_labels : bool, default=True
+        Whether the labelled rows belong to the population.
+    """
+    committee = model[-1]
+    if getattr(committee, "out_of_fold_", None) is None:
+        raise ParameterError(
+            "sizes rest on labels that were held out in the fit, and this model has none. Fit a committee, the default."
+        )
+    basis = _basis(committee, screened)
+    labels, evidence = _fair_labels(committee)
+    w = np.ones(len(p)) if weight is None else np.asarray(weight, float)
+    names = [*([] if group_name is None else [group_name]), model.label_ or "label", "share", "low", "high", "labels"]
+    lines = []
+    for group, free, at in _each_group(groups, len(p), len(labels)):
+        codes = labels[at]
+        counted = np.bincount(codes, minlength=len(committee.classes_))
+        in_table = counted * float(count_labels)
+        if basis.exact and groups is None:
+            sizes = [Size(share, share, share) for share in committee.shares_.tolist()]
+        else:
+            sizes = _sizes_in_group(p[free], w[free], in_table, evidence, at, basis, n_unlabeled)
+        first = [] if group is None else [group]
+        lines += [[*first, name, *size, n] for name, size, n in zip(committee.classes_, sizes, counted, strict=True)]
+    table = pd.DataFrame(lines, columns=names).astype({"low": float, "high": float})
+    return Sizes(table, basis.condition)
+
+
+def _sizes_in_group(
+    p: Array, w: Array, counted: Array, evidence: Evidence, at: Array, basis: Basis, n_unlabeled: int | None
+) -> list[Size]:
+    total = float(w.sum()) if n_unlabeled is None else float(w.sum()) * n_unlabeled / len(w)
+    in_group = at & (evidence.weight > 0)
+    if basis.has_intervals and len(np.unique(evidence.codes[in_group])) > 1 and total:
+        known = evidence._replace(weight=np.where(evidence.weight > 0, evidence.weight, 0.0))
+        return class_sizes(p, w, counted, known, unlabeled_weight=total, in_group=in_group, known=basis.known)
+    free = np.average(p, axis=0, weights=w) if total else np.zeros(p.shape[1])
+    return [Size(float(share)) for share in (counted + total * free) / max(counted.sum() + total, 1e-300)]
+
+
+def _basis(committee: Any, screened: Mapping[Any, int] | None) -> Basis:
+    origins, classes = committee.label_origins_, committee.classes_
+    guess = "" if origins.given else ", as is assumed since nothing says how"
+    if screened is not None:
+        if origins.basis == "random" and origins.given:
+            raise ParameterError(
+                "{screened}: the labels were drawn at random, so that no counts are needed. Leave them out.",
+                screened=Setting("screened"),
+            )
+        looked_at, labels = _looked_at(screened, committee), _fair_counts(committee)
+        condition = Worded("The labels fill quotas; the shares rest on the screening counts.")
+        return Basis(screened_shares(labels, looked_at), condition)
+    if committee.priors is not None and origins.basis is not None:
+        c = len(classes)
+        known = KnownShares(committee.shares_, np.zeros((c, c)))
+        return Basis(known, Worded("The shares of all rows are those that were given; those of groups rest on them."))
+    if origins.basis == "random":
+        return Basis(None, Worded(f"The labels are a random sample of all rows{guess}."))
+    why = (
+        f"The labels fill quotas{guess}, so that their numbers do not tell the shares. These are the model's "
+        "estimates, without an interval. Fit with {priors}, the shares of the population, or give the screening "
+        "counts: {screened}."
+        if origins.basis == "quota"
+        else "The labels were chosen, so that they do not tell the shares. These are the model's estimates, without "
+        "an interval. Label some rows that are drawn at random."
+    )
+    settings = {name: Setting(name) for name in ("priors", "screened")}
+    return Basis(None, Worded(why, **settings), has_intervals=False)
+
+
+def _looked_at(screened: Mapping[Any, int], committee: Any) -> Array:
+    """Return the screening counts in the order of the classes, or raise."""
+    by_text = {str(name): name for name in committee.classes_}
+    given = {by_text.get(str(name), name): count for name, count in screened.items()}
+    unknown = [name for name in given if name not in list(committee.classes_)]
+    missing = [name for name in committee.classes_ if name not in given]
+    if unknown or missing:
+        what = f"{unknown[0]!r} is no class of the model" if unknown else f"the class {missing[0]!r} is missing"
+        raise ParameterError(
+            f"{{screened}}: {what}. Give how many people were looked at for each of: "
+            f"{', '.join(map(str, committee.classes_))}.",
+            screened=Setting("screened"),
+        )
+    counts = _fair_counts(committee)
+    for name, labels in zip(committee.classes_, counts, strict=True):
+        if not is_integer(given[name], 1) or given[name] < labels:
+            raise ParameterError(
+                f"{{screened}}: for the class {name!r}, {given[name]!r} people were looked at, and {labels} labels "
+                "found. Give a whole number of at least the labels.",
+                screened=Setting("screened"),
+            )
+    return np.array([int(given[name]) for name in committee.classes_])
+
+
+def _fair_counts(committee: Any) -> Array:
+    codes, fair = codes_of(committee.classes_, committee.transduction_), committee.label_origins_.fair
+    counts = np.bincount(codes[fair], minlength=len(committee.classes_))
+    if not counts.all():
+        name = committee.classes_[counts.argmin()]
+        raise DataError(f"the class {name!r} has no label of a quota, so that its share is not known.")
+    return counts
+
+
+def _fair_labels(committee: Any) -> tuple[Array, Evidence]:
+    """Return the classes of all labels of the fit, and for each of them a prediction by models that had not seen it.
+
+    Labels on which an accuracy may not rest have the weight 0. A label that was never held out gets mean probabilities.
+    """
+    held_out, origins = committee.out_of_fold_, committee.label_origins_
+    at = np.flatnonzero(origins.codes >= 0)  # rows of the fit with a label
+    labels = codes_of(committee.classes_, committee.transduction_)[at]
+    place = np.full(len(origins.codes), -1)
+    place[at] = np.arange(len(at))
+    rows, repeats = place[held_out.rows], held_out.folds.n_repeats
+    p = held_out.p[COMMITTEE]
+    sums = np.zeros((len(at), p.shape[1]))
+    np.add.at(sums, rows, p / repeats)
+    given = np.ones(len(held_out.rows)) if held_out.weight is None else held_out.weight
+    weight = np.full(len(at), given.mean())
+    weight[rows] = given
+    never = ~np.isin(np.arange(len(at)), rows)
+    sums[never] = p.mean(axis=0)
+    return labels, Evidence(sums, labels, np.where(origins.fair[at], weight, 0.0), 1)
+
+
+def _each_group(groups: tuple[Array, Array] | None, u: int, n_labels: int) -> list[tuple[Any, Array, Array]]:
+    """Return each group with the masks of its unlabelled and of its labelled rows."""
+    if groups is None:
+        return [(None, np.ones(u, bool), np.ones(n_labels, bool))]
+    free, labeled = groups
+    return [(name, free == name, labeled == name) for name in sorted(set(free) | set(labeled), key=str)]
+
+
+def as_groups(column: pd.Series[Any], *, max_groups: int = 100) -> Array:
+    """Return a column as names of groups, or raise if it has too many values."""
+    values = column.astype(object).where(column.notna(), MISSING_GROUP)
+    n = values.nunique()
+    if n > max_groups:
+        raise DataError(
+            f"the column {column.name!r} has {n:,} different values, too many for groups (at most {max_groups}). Name "
+            "a column with few values, or group them first."
+        )
+    names: Array = values.map(str).to_numpy(object)
+    return names
+
+
+def sizes_in_table(
+    model: Any,
+    frame: pd.DataFrame,
+    used: pd.DataFrame | None = None,
+    *,
+    id: str | None = None,
+    by: str | None = None,
+    weight: str | None = None,
+    screened: Mapping[Any, int] | None = None,
+) -> Sizes:
+    """Return the shares of the classes among the rows of a table.
+
+    Parameters
+    ----------
+    model : TableModel
+        With a committee.
+    frame : DataFrame
+        The rows, labelled and unlabelled, or unlabelled ones alone.
+    used : DataFrame, optional
+        The labels of the fit: identifiers come first.
+    id : str, optional
+        Column of identifiers. None: they are row numbers.
+    by, weight : str, optional
+        Columns of groups, and of weights.
+    screened : dict, optional
+        As in :func:`segment_sizes`.
+    """
+    labeled = _labeled_rows(model, frame, used, id)
+    at_hand = len(labeled) > 0 and bool((labeled >= 0).all())
+    free = np.ones(len(frame), bool)
+    free[labeled[labeled >= 0]] = False
+    if not free.any():
+        raise DataError("every row of the table had a label in the fit. Name a table with unlabelled rows.")
+    names = None if by is None else as_groups(frame[find_column(frame.columns, by, "column of groups")])
+    if names is not None and not at_hand:
+        missing = f"{int((labeled < 0).sum()):,} of {len(labeled):,} are not" if len(labeled) else "none is known"
+        raise DataError(
+            f"the groups of {by!r} need the labelled rows of the fit, and in this table {missing}. Name the table that "
+            "the model was fitted to, with its column of identifiers."
+        )
+    return segment_sizes(
+        model,
+        in_batches(model.predict_proba, frame[free]),
+        None if weight is None else weights_in(frame, weight)[free],
+        groups=None if names is None else (names[free], names[labeled]),
+        group_name=by,
+        screened=screened,
+        count_labels=at_hand,
+    )
+
+
+def _labeled_rows(model: Any, frame: pd.DataFrame, used: pd.DataFrame | None, id: str | None) -> Array:
+    """Return the row of each label of the fit, in its order, -1 where it is not in the table."""
+    if used is None or used.columns[0] != (id or ROW_COLUMN):
+        return np.empty(0, int)
+    if id is None and len(model[-1].transduction_) != len(frame):  # another table, whose rows have the same numbers
+        return np.empty(0, int)
+    keys = pd.Series(frame.index) if id is None else frame[find_column(frame.columns, id, "id column")]
+    place = {key_text(key): i for i, key in enumerate(keys)}
+    return np.array([place.get(key_text(key), -1) for key in used.iloc[:, 0]], int)
