@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import deepsep
 from deepsep import TSVM, DeepSep, LabeledFold, method, methods
 from deepsep.classifiers.base import Classifier, UnweightedClassifier
-from deepsep.classifiers.declared_settings import checked, integer, real, settings, widths
+from deepsep.classifiers.declared_settings import integer, real, setting, settings, widths
 from deepsep.core import training_rows
 from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelWarning, ModelFileError, ParameterError
 
@@ -269,7 +269,7 @@ class Declared(Recorder):
     part: float = real(1.0, above=-1, at_most=1)
     quantile: float = real(0.1, at_least=0, at_most=1)
     hidden: tuple[int, ...] = widths((8, 4))
-    odd: int = checked(1, lambda value: value % 2 == 1, "an odd number")
+    odd: int = setting(1, lambda value: value % 2 == 1, "an odd number")
     kind: 'Literal["hard", "soft"]' = "hard"
     form: 'Literal["round"] | None' = None
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deepsep.networks import NumpyNetwork
-from deepsep.networks.numpy_network import Adam, Batch, Chunk, Dropout, FlatParameters, Step
+from deepsep.networks.numpy_network import Adam, BatchViews, Chunk, Dropout, FlatParameters, Step
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -490,5 +490,5 @@ def test_batch_views_do_not_outlive_a_chunk():
     assert [len(batch.rows) for batch in chunk.batches] == [8, 8, 4]
     chunk.fill(np.arange(9))
     assert [len(batch.rows) for batch in chunk.batches] == [8, 1]
-    assert all(isinstance(batch, Batch) for batch in chunk.batches)
+    assert all(isinstance(batch, BatchViews) for batch in chunk.batches)
     np.testing.assert_allclose(chunk.share[:9], [1 / 8] * 8 + [1])

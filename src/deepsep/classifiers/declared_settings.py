@@ -60,7 +60,7 @@ def check_settings(model: Any) -> None:
             require(model, name, holds(getattr(model, name)), wanted)
 
 
-def checked(default: Any, holds: Callable[[Any], bool], wanted: str) -> Any:
+def setting(default: Any, holds: Callable[[Any], bool], wanted: str) -> Any:
     """Declare a setting whose values fulfil a condition."""
     return _declared(default, Domain(holds, wanted))
 
@@ -106,7 +106,7 @@ def widths(default: Sequence[int]) -> Any:
     def holds(value: Any) -> bool:
         return isinstance(value, Sequence) and bool(value) and all(is_integer(width, 1) for width in value)
 
-    return checked(default, holds, "one or more positive integers, such as (128, 32)")
+    return setting(default, holds, "one or more positive integers, such as (128, 32)")
 
 
 def _declared(default: Any, domain: Domain, others: tuple[Any, ...] = ()) -> Any:

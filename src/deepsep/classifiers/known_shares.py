@@ -14,7 +14,7 @@ from deepsep.core.probability import prior_shift, shifted
 from deepsep.core.training_rows import TrainingRows
 
 
-class KnownShares(Classifier):
+class WithPriors(Classifier):
     """A classifier with the setting ``priors``: the shares of the classes, where they are known.
 
     Probabilities are multiplied by a factor for each class such that their means over the unlabelled rows are these

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from deepsep.classifiers.committee.committee import COMMITTEE
+from deepsep.classifiers.committee.members import COMMITTEE
 from deepsep.core.checks import is_integer
 from deepsep.core.labels import codes_of
 from deepsep.errors import DataError, ParameterError, Setting, Worded

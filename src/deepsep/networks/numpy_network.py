@@ -5,7 +5,7 @@ A network of 17,000 weights spends its time in overheads, not in arithmetic; thi
 - The parameters are views into one flat array, so that Adam is ten calls for any number of layers.
 - Every array of a step is allocated once per phase. Rows are gathered, and dropout bits drawn, for many steps at once.
 - The bias of the first layer is a column of ones in the rows, which makes it and its gradient part of one product.
-- Batch norm is folded into one scale and one shift; the scale of its gradient is applied to the batch or to
+- BatchViews norm is folded into one scale and one shift; the scale of its gradient is applied to the batch or to
   the gradient of the first weights, whichever is smaller.
 - Class scores are kept as (c, batch), where a softmax is a few long loops.
 """
@@ -52,7 +52,7 @@ class NumpyNetwork:
     n_features, n_classes : int
         Width of the rows and number of classes.
     hidden : sequence of int
-        Widths of the hidden layers, each followed by tanh. Batch norm and dropout follow the first.
+        Widths of the hidden layers, each followed by tanh. BatchViews norm and dropout follow the first.
     dropout : float
         Probability with which an activation is dropped: exact to 1/65536; 0.5 costs one random bit an activation.
     noise : float
@@ -144,7 +144,7 @@ class NumpyNetwork:
                 break
         return history
 
-    def _update_running(self, batches: list[Batch], chunk: Chunk) -> None:
+    def _update_running(self, batches: list[BatchViews], chunk: Chunk) -> None:
         """Let the running statistics follow the first batches of the chunk, as if one by one."""
         # The variance is that of a sample, as in torch. Rounding may leave it below zero.
         n = len(batches)
@@ -311,7 +311,7 @@ class _Noise:
         rows += noise
 
 
-class Batch(NamedTuple):
+class BatchViews(NamedTuple):
     """One batch: views into a chunk, the last three of which the step writes."""
 
     rows: Array  # (batch, d + 1), the last column of ones
@@ -350,7 +350,7 @@ class Chunk:
         n_batches = -(-self.capacity // batch_size)
         self.mean, self.var = np.empty((2, n_batches, dropout.width), F32)
         self.n = 0
-        self.batches: list[Batch] = []
+        self.batches: list[BatchViews] = []
 
     def fill(self, at: Array) -> None:
         """Gather these rows, and draw their dropout."""
@@ -374,7 +374,7 @@ class Chunk:
         for k, start in enumerate(range(0, n, self.batch_size)):
             at = slice(start, min(start + self.batch_size, n))
             self.batches.append(
-                Batch(
+                BatchViews(
                     self.rows[at, : self.d + 1],
                     self.targets[:, at],
                     self.share[at],
@@ -419,7 +419,7 @@ class Step:
         self.scale = np.array(scale, F32)
         self.two_over_c = np.array(2 / widths[-1], F32)
 
-    def gradient(self, p: FlatParameters, g: FlatParameters, batch: Batch, running: Array | None = None) -> None:
+    def gradient(self, p: FlatParameters, g: FlatParameters, batch: BatchViews, running: Array | None = None) -> None:
         """Write the gradient with respect to the parameters ``p`` into ``g``.
 
         The batch is normalised with ``running`` (mean, variance) where that is given, else with its own moments.
@@ -432,7 +432,7 @@ class Step:
         np.tanh(A, A)
         np.multiply(A, A, AA)
 
-        # Batch norm and the factor of dropout, as A * scale + shift; then the mask.
+        # BatchViews norm and the factor of dropout, as A * scale + shift; then the mask.
         if running is None:
             np.dot(self.even, A, mean)
             np.dot(self.even, AA, var)

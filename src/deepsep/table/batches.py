@@ -26,7 +26,6 @@ from deepsep.table.locations import (
     Named,
     Place,
     check_memory,
-    check_same_columns,
     file_type,
     file_types,
     files_of,
@@ -37,8 +36,8 @@ from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import Names, Pairs, Types
 from deepsep.table.spss import read_spss
-from deepsep.table.text import TextFormat, check_delimiters, check_unique, stream_text
-from deepsep.table.typed_cells import sheet_frame, text_frame, tidied, typed_table
+from deepsep.table.text import TextFormat, check_unique, stream_text
+from deepsep.table.typed_cells import sheet_frame, tidied, typed_table
 
 
 class TableFile:
@@ -112,7 +111,8 @@ class TableFile:
     ) -> pd.DataFrame:
         """Return cells of a text file as a DataFrame of typed columns."""
         assert self.form is not None
-        return text_frame(cells, self.form.delimiter, types, unconverted, self.reading.dayfirst)
+        table = typed_table(cells, self.form.delimiter, types, unconverted, self.reading.dayfirst)
+        return pd.DataFrame(table.to_pandas())
 
     def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield tables of ``rows`` rows (the last may be shorter): Arrow's, but for Excel and SPSS files DataFrames.
@@ -277,9 +277,24 @@ def open_files(named: Named | OpenFiles, reading: Reading = AS_DETECTED, max_byt
     if types[0].kind == "spss" and len(files) > 1:
         raise DataError(f"{place}: SPSS files are read one by one. Write them to one file, or as Parquet.")
     tables = [TableFile(file, reading, type=type, max_bytes=max_bytes) for file, type in zip(files, types, strict=True)]
-    check_same_columns(files, [table.names for table in tables])
-    check_delimiters([table.form for table in tables if table.form is not None])
+    _check_together(tables)
     return OpenFiles(place, tables)
+
+
+def _check_together(tables: Sequence[TableFile]) -> None:
+    """Raise unless all files have the same columns, in any order, and text files the same delimiter."""
+    first = tables[0]
+    for table in tables:
+        if differ := sorted(set(table.names) ^ set(first.names)):
+            raise DataError(
+                f"{table.path} and {first.path.name} have different columns: {differ[:5]}. All files of a table need "
+                "the same."
+            )
+        if table.form and first.form and table.form.delimiter != first.form.delimiter:  # tells how numbers are written
+            raise DataError(
+                f"{table.path} has {table.form.delimiter!r} between its columns, and {first.path.name} has "
+                f"{first.form.delimiter!r}. All files of a table need the same."
+            )
 
 
 def same_identifiers(tables: Sequence[TableFile], id: str) -> None:

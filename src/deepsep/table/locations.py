@@ -135,15 +135,6 @@ def file_types(files: Sequence[Path]) -> list[FileType]:
     return types
 
 
-def check_same_columns(files: Sequence[Path], names: Sequence[Sequence[str]]) -> None:
-    """Raise unless all files of a table have the same columns, in any order."""
-    for file, own in zip(files, names, strict=True):
-        if differ := sorted(set(own) ^ set(names[0])):
-            raise DataError(
-                f"{file} and {files[0].name} have different columns: {differ[:5]}. All files of a table need the same."
-            )
-
-
 def file_type(path: Path) -> FileType:
     """Return the type of a file, or raise an error that says what is there instead."""
     if not path.exists():

@@ -18,7 +18,7 @@ from deepsep.table.external import read_external
 from deepsep.table.locations import MEMORY_GROWTH, Named, Place, check_memory, find_column, readable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.text import load_bytes, read_text
-from deepsep.table.typed_cells import sheet_frame, text_frame, tidied
+from deepsep.table.typed_cells import sheet_frame, tidied
 
 
 def read_table(
@@ -150,7 +150,7 @@ def _read_text(
         cells.append(read_text(form, data or b"").select(forms[0].names))
         left -= len(data or b"")
         del data
-    return text_frame(pa.concat_tables(cells), forms[0].delimiter, types, (label, id), tables[0].reading.dayfirst)
+    return tables[0].typed_frame(pa.concat_tables(cells), types, (label, id))
 
 
 def _read_arrow(place: Place, files: Sequence[TableFile], id: str | None, max_bytes: int | None) -> pd.DataFrame:

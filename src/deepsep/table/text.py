@@ -95,17 +95,6 @@ class TextFormat:
         return pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=note)
 
 
-def check_delimiters(forms: Sequence[TextFormat]) -> None:
-    """Raise unless the files of a table have the same delimiter, which also tells how their numbers are written."""
-    for form in forms:
-        first = forms[0]
-        if form.delimiter != first.delimiter:
-            raise DataError(
-                f"{form.path} has {form.delimiter!r} between its columns, and {first.path.name} has "
-                f"{first.delimiter!r}. All files of a table need the same."
-            )
-
-
 def read_text(form: TextFormat, data: bytes) -> pa.Table:
     """Return all rows, every cell as text."""
     bytewise = ("utf-8", "utf-8-sig", "cp1252")  # encodings in which a quote is always the same single byte

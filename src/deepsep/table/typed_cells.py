@@ -30,25 +30,10 @@ def tidied(
     for name, wanted in types.items():
         find_column(frame.columns, name, setting="types")
         if wanted == "text" and name not in (label, id):
-            frame[name] = _categories(frame[name])
+            frame[name] = convert(frame[name], "text").astype(
+                "category"
+            )  # so that digits are not read as numbers later
     return cut_long_cells(frame, apart=(label, id))
-
-
-def _categories(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column as categories of text, so that digits are not read as numbers later."""
-    return convert(column, "text").astype("category")
-
-
-def text_frame(
-    table: Any,
-    delimiter: str,
-    types: Mapping[str, ColumnType],
-    unconverted: Sequence[str | None],
-    dayfirst: bool | None = None,
-) -> pd.DataFrame:
-    """Return a table of text cells as a DataFrame of typed columns."""
-    frame: pd.DataFrame = typed_table(table, delimiter, types, unconverted, dayfirst).to_pandas()
-    return frame
 
 
 def typed_table(
@@ -89,7 +74,7 @@ def sheet_frame(
         if column.map(lambda value: isinstance(value, str)).any():
             text = pa.chunked_array([pa.array(_as_text(str(name), column), pa.string())])
             table = pa.table({name: text})
-            columns[name] = text_frame(table, "\t", types, (label, id), dayfirst)[name]
+            columns[name] = typed_table(table, "\t", types, (label, id), dayfirst).to_pandas()[name]
         else:
             columns[name] = column.infer_objects()
     return pd.DataFrame(columns)

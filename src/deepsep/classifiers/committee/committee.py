@@ -17,7 +17,7 @@ from deepsep.classifiers.committee.plan import CommitteePlan, deal
 from deepsep.classifiers.committee.saved_committee import committee_to_parts, restore_committee, saved_members
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.declared_settings import integer, settings
-from deepsep.classifiers.known_shares import KnownShares, shift_to_shares
+from deepsep.classifiers.known_shares import WithPriors, shift_to_shares
 from deepsep.core.arrays import Array
 from deepsep.core.label_origins import read_origins
 from deepsep.core.labels import Labels
@@ -36,7 +36,7 @@ from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
 
 
 @settings
-class Committee(KnownShares):
+class Committee(WithPriors):
     r"""Several methods that predict together.
 
     No method is best on every table. The labelled rows are dealt into folds, and each member predicts the rows of a

@@ -13,11 +13,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
-from deepsep.classifiers.declared_settings import checked, integer, real, settings, widths
+from deepsep.classifiers.declared_settings import integer, real, setting, settings, widths
 from deepsep.classifiers.deep_separation.algorithm import Schedule, deep_low_density_separation
 from deepsep.classifiers.deep_separation.propensities import LowDensity
 from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, TrainedRounds, TrainingRun
-from deepsep.classifiers.known_shares import KnownShares
+from deepsep.classifiers.known_shares import WithPriors
 from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabeled_cost
 from deepsep.core.arrays import Array, below, checked_array
 from deepsep.core.checks import is_number, require
@@ -50,7 +50,7 @@ def _are_penalties(value: Any) -> bool:
 
 
 @settings
-class DeepSep(TransformerMixin, KnownShares):
+class DeepSep(TransformerMixin, WithPriors):
     r"""Deep low-density separation: classify all rows from a few labels.
 
     A network :math:`g \circ f` is trained on the labelled rows; transductive SVMs (:class:`TSVM`) find boundaries
@@ -191,7 +191,7 @@ class DeepSep(TransformerMixin, KnownShares):
     dropout: float = real(0.5, at_least=0, below=1)
     noise: float | None = real(None, at_least=0, or_else=(None,))
     n_networks: int | None = integer(None, 1, or_none=True)
-    encoder: Any = checked(
+    encoder: Any = setting(
         None, lambda given: given is None or callable(given), "a torch module, or a callable that makes one"
     )
     pretrain: Literal["autoencoder"] | None = None
@@ -203,7 +203,7 @@ class DeepSep(TransformerMixin, KnownShares):
     label_epochs: int = integer(10, 0)
     learning_rate: float = real(1e-3, above=0)
     batch_size: int = integer(32, 1)
-    l2: float | Sequence[float] = checked(1e-3, _are_penalties, "a number of at least 0, or a list or tuple of them")
+    l2: float | Sequence[float] = setting(1e-3, _are_penalties, "a number of at least 0, or a list or tuple of them")
     smoothing: float = real(1e-3, at_least=0, below=0.5)
     C: float = real(0.1, above=0)
     C_star: float | Literal["pool"] | None = real(None, at_least=0, or_else=("pool", None))

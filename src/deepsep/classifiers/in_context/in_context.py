@@ -12,7 +12,7 @@ from scipy.stats import beta
 from deepsep import networks
 from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.classifiers.in_context.context_draw import draw_context
-from deepsep.classifiers.known_shares import KnownShares
+from deepsep.classifiers.known_shares import WithPriors
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import require
 from deepsep.core.notices import warn
@@ -48,7 +48,7 @@ class _Context(NamedTuple):
 
 
 @settings
-class InContext(KnownShares):
+class InContext(WithPriors):
     r"""A network trained beforehand on millions of synthetic tables: it classifies a new table in one pass.
 
     Nothing is trained in a fit. The network reads a *context*, the labelled rows and a sample of the unlabelled ones,

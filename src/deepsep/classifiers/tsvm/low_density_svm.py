@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.metaestimators import available_if
 
-from deepsep.classifiers.declared_settings import checked, integer, real, settings
-from deepsep.classifiers.known_shares import KnownShares
+from deepsep.classifiers.declared_settings import integer, real, setting, settings
+from deepsep.classifiers.known_shares import WithPriors
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.label_origins import contradict_shares
 from deepsep.core.notices import warn
@@ -31,7 +31,7 @@ from deepsep.solvers.spaces import EXACT_ROWS, N_LANDMARKS, Kernel, Separator
 
 
 @settings
-class LowDensitySVM(KnownShares):
+class LowDensitySVM(WithPriors):
     """A boundary for each class against the rest, found with the help of unlabelled rows.
 
     Subclasses define in ``_path`` the objective and its solver. Kernels, costs, probabilities, priors and saving are
@@ -56,7 +56,7 @@ class LowDensitySVM(KnownShares):
 
     C: float = real(0.1, above=0)
     C_star: float | Literal["pool"] | None = real(None, at_least=0, or_else=("pool", None))
-    kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = checked(
+    kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = setting(
         "linear", lambda kernel: callable(kernel) or kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'
     )
     gamma: float | Literal["scale", "auto"] = real("scale", above=0, or_else=("scale", "auto"))

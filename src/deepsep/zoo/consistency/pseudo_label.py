@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deepsep.classifiers.declared_settings import checked, real, settings
+from deepsep.classifiers.declared_settings import real, setting, settings
 from deepsep.core.checks import is_number
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -44,7 +44,7 @@ class PseudoLabel(NetworkMethod):
     method_name = "pseudo-label"
 
     weight: float = real(0.3, at_least=0)
-    ramp: Sequence[float] = checked(
+    ramp: Sequence[float] = setting(
         (0.1, 0.6), _are_increasing_shares, "two increasing shares of the steps, such as (0.1, 0.6)"
     )
 

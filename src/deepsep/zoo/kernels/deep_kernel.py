@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 
 from deepsep import networks
-from deepsep.classifiers.declared_settings import checked, integer, real, settings
+from deepsep.classifiers.declared_settings import integer, real, setting, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
@@ -77,7 +77,7 @@ class DeepKernel(NetworkMethod):
 
     alpha: float = real(1.0, at_least=0)
     max_labeled: int = integer(1000, 2)
-    folds: int = checked(3, lambda folds: is_integer(folds, 0) and folds != 1, "0, or an integer of at least 2")
+    folds: int = setting(3, lambda folds: is_integer(folds, 0) and folds != 1, "0, or an integer of at least 2")
     steps: int = 500
     batch_size: int = 128
 

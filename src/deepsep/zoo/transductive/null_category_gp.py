@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
 from deepsep.classifiers.declared_settings import integer, real, settings
-from deepsep.classifiers.known_shares import KnownShares
+from deepsep.classifiers.known_shares import WithPriors
 from deepsep.classifiers.tsvm.low_density_svm import rbf_gamma
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.probability import prior_shift
@@ -22,7 +22,7 @@ from deepsep.zoo.transductive.null_category import NullCategory, SitePlan, fit_n
 
 
 @settings
-class NullCategoryGP(ScaledMethod, KnownShares):
+class NullCategoryGP(ScaledMethod, WithPriors):
     r"""Gaussian process classifier with a null category: a gap between the classes in which no row lies.
 
     For each class against the rest, a latent function f with an RBF kernel, :math:`f \sim GP(0, \sigma^2 k)`, gives the

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.declared_settings import checked, integer, settings
+from deepsep.classifiers.declared_settings import integer, setting, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
@@ -64,7 +64,7 @@ class CoTraining(AroundClassifier):
     method_name = "co-training"
     _saved_values: ClassVar = {"n_iter_": int}
 
-    views: Any = checked(None, _are_views, "two lists of columns, such as ([0, 1], [2, 3]), or None")
+    views: Any = setting(None, _are_views, "two lists of columns, such as ([0, 1], [2, 3]), or None")
     rounds: int = integer(30, 1)
     per_round: int = integer(1, 1)
     pool: int = integer(75, 1)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
 from deepsep.classifiers.base import UnweightedClassifier
-from deepsep.classifiers.declared_settings import checked, integer, real, settings
+from deepsep.classifiers.declared_settings import integer, real, setting, settings
 from deepsep.classifiers.supervised import seeded
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.training_rows import TrainingRows
@@ -71,7 +71,7 @@ class SemiBoost(ScaledMethod, UnweightedClassifier):
 
     method_name = "semiboost"
 
-    estimator: Any = checked(None, _is_learner, "a classifier, such as DecisionTreeClassifier(max_depth=3), or None")
+    estimator: Any = setting(None, _is_learner, "a classifier, such as DecisionTreeClassifier(max_depth=3), or None")
     rounds: int = integer(20, 1)
     C: float | None = real(None, at_least=0, or_else=(None,))
     sample: float = real(0.03, above=0, at_most=1)
