@@ -31,7 +31,7 @@ from deepsep.classifiers.committee.members import USUAL_MEMBERS
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.out_of_fold import Candidate, fit_copy, fit_folds
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits, fit_copy
 
 PLACE = Path(__file__).parent / "results" / "committee"
 LABELS = (35, 125, 500)
@@ -79,7 +79,7 @@ def out_of_fold(X, labels, cell, member):
         )
     except LabelError:
         return {}
-    unseen = fit_folds({member: Candidate(build(member), labeled_only=cell.alone)}, X, labels, folds)
+    unseen = FoldFits({member: Candidate(build(member), labeled_only=cell.alone)}, X, labels, folds).fit()
     kept = {"codes": unseen.codes, "rows": unseen.rows, "fold": unseen.fold}
     kept = {name: values.astype(np.int16) for name, values in kept.items()}
     return kept | {"unseen": unseen.p[member].astype(np.float16)}

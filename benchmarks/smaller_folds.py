@@ -23,7 +23,7 @@ from deepsep.core.labels import as_labels
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.networks import pool
 
 RESULT = Path(__file__).parent / "results" / "smaller_folds.csv"
@@ -76,7 +76,7 @@ def fit(a):
                 for most in (None, 1500, 750)
             },
         }
-        held_out = fit_folds(candidates, X, labels, folds, checked=True)
+        held_out = FoldFits(candidates, X, labels, folds, checked=True).fit()
         kept = {"truth": classes[unlabeled[:TEST]], "codes": held_out.codes, "rows": held_out.rows}
         kept |= {"fold": held_out.fold} | {f"unseen/{each}": p for each, p in held_out.p.items()}
         for each in (*FORESTS, *OTHERS):

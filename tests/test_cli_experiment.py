@@ -128,7 +128,6 @@ def test_an_ablation_has_a_table_of_its_own(tmp_path):
         (("--labels", "35;50"), "write numbers separated by commas"),
         (("--set", "deepsep.turns=2"), "no setting 'turns'"),
         (("--set", "rounds=2"), "write METHOD.NAME=VALUE"),
-        (("--address", "auto"), "--address needs --engine ray"),
         (("--label", "segmnt"), "did you mean 'segment'"),
         (("--drop", "segment"), "this is the column of classes"),
         (("--labels", "2"), "too small for every number of labels"),

@@ -21,7 +21,7 @@ from deepsep.core.probability import temper
 from deepsep.errors import DeepSepWarning, InterruptWarning, LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.metrics import log_loss
-from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.report.provenance import rows_in_model
 
 CHEAP = ["logistic-regression", "tsvm"]
@@ -270,7 +270,7 @@ def test_an_in_context_network_is_not_asked_about_rows_beyond_its_context():
     asked = []
     candidate = Candidate(method("tsvm"), most_unlabeled=50)
     look = lambda name, fitted, fold: asked.append((fitted.n_labeled_, fitted.n_unlabeled_))  # noqa: E731
-    fit_folds({"one": candidate}, X, read_labels(y), folds, after_fit=look)
+    FoldFits({"one": candidate}, X, read_labels(y), folds, after_fit=look).fit()
     assert asked == [(15, 50), (15, 50)]
 
 

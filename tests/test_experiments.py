@@ -278,15 +278,10 @@ def test_a_cell_that_fails_does_not_stop_the_others(tmp_path):
     assert {cell.method for cell in broken.pending} == {"knn"}
 
 
-@pytest.mark.infra
-def test_ray_finds_the_same(tmp_path):
-    pytest.importorskip("ray")
-    asked = {"methods": ("knn",), "labels": (6,)}
-    here, there = small_experiment(tmp_path / "here", **asked), small_experiment(tmp_path / "there", **asked)
-    run(here)
-    run(there, engine="ray")
-    tables = [results.collect(one.cells, one.cells_folder).drop(columns="seconds") for one in (here, there)]
-    pd.testing.assert_frame_equal(*tables)
+def test_one_command_per_method_fills_the_same_folder(tmp_path):
+    for name in ("knn", "tsvm"):
+        run(small_experiment(tmp_path, methods=(name,), labels=(6,)))
+    assert not small_experiment(tmp_path, methods=("knn", "tsvm"), labels=(6,)).pending
 
 
 def test_an_unfinished_cell_is_not_done(tmp_path):

@@ -12,6 +12,7 @@ from deepsep import TSVM, for_table, method
 from deepsep.errors import DataError, LabelWarning
 from deepsep.evaluation.importance import permute
 from deepsep.report.explanation import explain, explanation_text
+from deepsep.report.readable import features_of
 from deepsep.report.tree import imitate
 
 
@@ -65,7 +66,7 @@ def test_columns_of_one_call_or_many_are_alike() -> None:
 def test_rules_are_those_of_the_model() -> None:
     table, _ = people()
     codes = np.where(table["plan"] == "pro", 0, np.where(table["age"] < 50, 1, 2))
-    tree = imitate(table, codes, ["payer", "young", "old"], depth=2, seed=0)
+    tree = imitate(features_of(None, table), codes, ["payer", "young", "old"], depth=2, seed=0)
     assert tree["fidelity"] == 1.0
     assert tree["interval"][1] == 1.0
     rules = {line["class"]: line["rules"] for line in tree["classes"]}
@@ -87,15 +88,15 @@ def test_rules_speak_of_gaps_dates_and_ranges() -> None:
     )
     table.loc[rng.random(n) < 0.2, "weight"] = np.nan
     codes = ((table["weight"] > 60) & (table["weight"] < 90)).to_numpy(int)
-    rules = imitate(table, codes, ["other", "middle"], depth=3, seed=0)["classes"][1]["rules"]
+    rules = imitate(features_of(None, table), codes, ["other", "middle"], depth=3, seed=0)["classes"][1]["rules"]
     assert rules[0]["conditions"][0].startswith("weight above ")
     assert "missing" not in rules[0]["conditions"][0]
     codes = (table["joined"] >= "2021-01-01").to_numpy(int)
-    rules = imitate(table, codes, ["early", "late"], depth=1, seed=0)["classes"]
+    rules = imitate(features_of(None, table), codes, ["early", "late"], depth=1, seed=0)["classes"]
     assert rules[0]["rules"][0]["conditions"][0].startswith(("joined before 2020-12-", "joined before 2021-01-"))
     assert rules[1]["rules"][0]["conditions"][0].startswith(("joined from 2020-12-", "joined from 2021-01-"))
     codes = table["weight"].isna().to_numpy(int)
-    rules = imitate(table, codes, ["weighed", "not"], depth=1, seed=0)["classes"]
+    rules = imitate(features_of(None, table), codes, ["weighed", "not"], depth=1, seed=0)["classes"]
     assert rules[1]["rules"][0]["conditions"] == ["weight is missing"]
     assert rules[0]["rules"][0]["conditions"] == ["weight is given"]
 

@@ -18,7 +18,7 @@ from deepsep.core.labels import read_labels
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DataError, DeepSepWarning, InterruptWarning, LabelError, ParameterError
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from tools import structure
 
 SRC = Path(__file__).parents[1] / "src" / "deepsep"
@@ -69,7 +69,7 @@ def test_checked_rows_give_the_same_bits_in_folds_as_fits_by_hand(name, checks):
     weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
     one = method(name, random_state=0, **({"initial_epochs": 2, "rounds": 1} if name == "deepsep" else {}))
     candidates = {"all": Candidate(one), "alone": Candidate(one, labeled_only=True)}
-    result = fit_folds(candidates, X, labels, folds, weight=weight, checked=True)
+    result = FoldFits(candidates, X, labels, folds, weight, checked=True).fit()
     assert checks == []
     for number, test in enumerate(folds.tests):
         train = np.setdiff1d(folds.rows, test)
@@ -145,7 +145,7 @@ def test_other_estimators_get_names():
     labels = read_labels(y)
     folds = deal_folds(labels, n_splits=2, seed=0)
     candidates = {"all": Candidate(Remembers()), "alone": Candidate(Remembers(), labeled_only=True)}
-    fit_folds(candidates, X, labels, folds, checked=True)
+    FoldFits(candidates, X, labels, folds, checked=True).fit()
     assert [set(each) for each in given] == [{"yes", "no", None}, {"yes", "no"}] * 2
 
 
@@ -154,7 +154,7 @@ def test_a_frozen_classifier_stays_as_it_is():
     labels, model = read_labels(y), method("knn").fit(X, y)
     folds = deal_folds(labels, n_splits=2, seed=0)
     before = model.predict_proba(X)
-    result = fit_folds({"frozen": Candidate(FrozenEstimator(model))}, X, labels, folds)
+    result = FoldFits({"frozen": Candidate(FrozenEstimator(model))}, X, labels, folds).fit()
     np.testing.assert_array_equal(result.probabilities, before[result.rows])
     np.testing.assert_array_equal(model.predict_proba(X), before)
 

@@ -17,7 +17,7 @@ from deepsep import TSVM, DeepSep, LabeledFold, for_table, method, out_of_fold
 from deepsep.core.labels import read_labels
 from deepsep.errors import DataError, LabelError, LabelWarning, ParameterError
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 
 
 @settings(max_examples=40, deadline=None)
@@ -184,17 +184,17 @@ def test_out_of_fold_fits_several_estimators_to_parts_of_the_same_rows():
         seen[name, fold.number] = fitted.n_labeled_, fitted.n_unlabeled_
         return fold.X_test.shape
 
-    result = fit_folds(candidates, X, labels, folds, kept_failures=(ValueError,), after_fit=look)
+    result = FoldFits(candidates, X, labels, folds, kept_failures=(ValueError,), after_fit=look).fit()
     assert list(result.p) == ["all", "labelled", "half"]
     assert set(result.failures) == {"wrong"}
     assert "C=-1" in result.failures["wrong"]
     assert [seen[name, 0] for name in result.p] == [(12, 276), (12, 0), (6, 282)]
     assert result.extras[1] == dict.fromkeys(result.p, (12, 2))
-    again = fit_folds(candidates, X, labels, folds, kept_failures=(ValueError,), n_jobs=2)
+    again = FoldFits(candidates, X, labels, folds, kept_failures=(ValueError,)).fit(n_jobs=2)
     for name, p in result.p.items():
         np.testing.assert_array_equal(again.p[name], p)
     with pytest.raises(ParameterError, match="C=-1"):
-        fit_folds(candidates, X, labels, folds)
+        FoldFits(candidates, X, labels, folds).fit()
 
 
 def test_unlabeled_rows_can_be_sampled():

@@ -10,7 +10,7 @@ from deepsep.errors import LabelWarning, ModelFileError
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.learning_curve import LearningCurve, Subsets, fit_subsets, learning_curve
-from deepsep.report.label_gain import more_labels
+from deepsep.report.outcome import more_labels
 
 SIZES = np.array([40.0, 60.0, 80.0, 100.0])
 TODAY = ExpectedAccuracy(0.8, 0.0)

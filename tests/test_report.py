@@ -575,7 +575,7 @@ def test_comparison_of_other_settings_and_weights_says_so(
 def test_profiles_say_what_was_put_in(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, _ = data
     codes = (table["age"].fillna(45) > 55).to_numpy(int)
-    described = profiles(table, codes, ["rest", "old"])
+    described = profiles(features_of(None, table), codes, ["rest", "old"])
     first = described[1]["features"][0]
     assert first["feature"] == "age"
     own = table["age"][codes == 1]
@@ -597,7 +597,7 @@ def test_columns_of_all_kinds_are_readable() -> None:
             "empty": [None] * 4,
         }
     )
-    named = {feature.name: feature for feature in features_of(frame)}
+    named = {feature.name: feature for feature in features_of(None, frame)}
     assert named["flag = yes"].values.tolist() == [1, 0, 1, 0]
     assert named["switch = 1"].values.tolist() == [0, 1, 1, 0]
     assert named["when"].text(named["when"].values[2]) == "2020-01-03"
@@ -605,6 +605,17 @@ def test_columns_of_all_kinds_are_readable() -> None:
     assert named["size = missing"].values.tolist() == [0, 1, 0, 0]
     assert named["city = Rome"].values.tolist() == [1, 0, 0, 1]
     assert not any(name.startswith("empty") for name in named)
+
+
+def test_features_have_the_types_of_the_models_schema() -> None:
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 60), "D")
+    words = {"income": rng.normal(50, 9, 60).round(2).astype(str), "since": days.strftime("%Y-%m-%d"), "id": range(60)}
+    table = pd.DataFrame({**words, "active": pd.Series([True, False, None] * 20, dtype=object)})
+    with pytest.warns(DeepSepWarning, match="'id'"):
+        model = for_table(method("logistic-regression")).fit(table, [1, 0] * 30)
+    kinds = {feature.name: feature.kind for feature in features_of(model, table)}
+    assert kinds == {"income": "number", "since": "date", "active = yes": "level", "active = missing": "level"}
 
 
 # -- the page ----------------------------------------------------------------------------------------------------

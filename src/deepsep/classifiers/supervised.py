@@ -22,7 +22,7 @@ from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ParameterError
 from deepsep.evaluation.folds import deal_distinct
-from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 
 
@@ -225,5 +225,5 @@ def _unseen_scores(
     labels = Labels(codes, np.arange(codes.max() + 1))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The number of unique classes")  # as in a fit to all rows
-        held_out = fit_folds({"copy": Candidate(estimator)}, X, labels, folds, weight=weight, ask=_scores)
+        held_out = FoldFits({"copy": Candidate(estimator)}, X, labels, folds, weight, ask=_scores).fit()
     return held_out.rows, held_out.probabilities

@@ -11,7 +11,7 @@ import typer
 
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli.console import EXIT_INTERRUPTED, Console, console
-from deepsep.cli.options import LISTED_COLUMNS, Debug, Engine, Json, Quiet, split_names
+from deepsep.cli.options import LISTED_COLUMNS, Debug, Json, Quiet, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError, missing_package
 
 if TYPE_CHECKING:
@@ -78,10 +78,6 @@ def experiment(
     jobs: Annotated[
         int | None, typer.Option(help="Fits to run in parallel; by default one per core.", min=1, show_default=False)
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="ray: on a Ray cluster that can reach the folder.")] = Engine.local,
-    address: Annotated[
-        str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.", show_default=False)
-    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -95,7 +91,7 @@ def experiment(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         names = split_names(methods)
-        _check(names, ablation, engine, address, output)
+        _check(names, ablation, output)
         n_trials = _trials(out, no_tune, trials)
 
         from deepsep.study import gather, prepare, write
@@ -119,7 +115,7 @@ def experiment(
         )
         for notice in what.plan.notices:
             out.warn(notice)
-        failure, seconds = _run(out, what, jobs, engine, address)
+        failure, seconds = _run(out, what, jobs)
         results = gather(what)
         if results is None:
             raise failure or DataError("no fit is finished. Run the same command again.")
@@ -153,7 +149,7 @@ def experiment(
         )
 
 
-def _check(names: list[str], ablation: bool, engine: Engine, address: str | None, output: Path) -> None:
+def _check(names: list[str], ablation: bool, output: Path) -> None:
     """Raise if the options are inconsistent, before anything is read."""
     from deepsep.study.study_models import build_study_model
 
@@ -166,8 +162,6 @@ def _check(names: list[str], ablation: bool, engine: Engine, address: str | None
         build_study_model(name)  # raises if there is no such method, or its package is missing
     if ablation and "deepsep" not in names:
         raise ParameterError("--ablation removes parts of deepsep: add deepsep to --methods.")
-    if address is not None and engine is not Engine.ray:
-        raise ParameterError("--address needs --engine ray.")
     if output.is_file():
         raise DataError(f"{output} is a file, which deepsep does not overwrite. Name another folder with -o.")
 
@@ -242,9 +236,7 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
     return name, frame.drop(columns=apart), label, about
 
 
-def _run(
-    out: Console, what: Any, jobs: int | None, engine: Engine, address: str | None
-) -> tuple[DeepSepError | None, float]:
+def _run(out: Console, what: Any, jobs: int | None) -> tuple[DeepSepError | None, float]:
     """Run the unfinished fits with a progress bar; return the error, if any, and the seconds."""
     import time
 
@@ -257,7 +249,7 @@ def _run(
     out.note(f"{len(what.cells)} fits" + (f", {done} of them already finished." if done else "."))
     try:
         with out.bar("Fits", total=pending) as bar:
-            run(what, jobs=jobs or cpu_count(), engine=engine.value, address=address, on_cell=bar.update)
+            run(what, jobs=jobs or cpu_count(), on_cell=bar.update)
     except KeyboardInterrupt:
         typer.echo("Interrupted. Finished fits are kept: run the same command to continue.", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None

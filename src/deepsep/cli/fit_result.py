@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deepsep.cli.check import finding_lines
 from deepsep.cli.decision_text import decision_lines
 from deepsep.model.model_folder import PREDICTIONS_FORMATS, REPORT_FILE, SUSPICIOUS_FILE, predictions_file
-from deepsep.report.label_gain import more_labels
+from deepsep.report.outcome import more_labels
 from deepsep.report.provenance import rows_in_model
 from deepsep.report.wording import percent, span
 

@@ -62,7 +62,7 @@ def next_(
         from deepsep.cli.printed_commands import fit_command, fit_options
         from deepsep.model.model_folder import LABELS_FILE
         from deepsep.model.reading_again import as_remembered
-        from deepsep.report.label_gain import more_labels
+        from deepsep.report.outcome import more_labels
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS, rows_to_label, write_rows_to_label
         from deepsep.table import read_table

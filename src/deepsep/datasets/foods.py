@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import io
-from importlib import resources
-
-import pandas as pd
 from sklearn.utils import Bunch
 
-from deepsep.errors import DataError
-from deepsep.files.manifest import sha256
+from deepsep.datasets.packages import read_shipped
 
 FOODS_SHA256 = "2f0bf5404f6947416028ce96a22ecdfa10b5895709002e3cdda0012a95b9dfcc"
 
@@ -57,11 +52,6 @@ def load_foods() -> Bunch:
     >>> foods.aisle["Rice, white, long-grain, regular, raw, enriched"]
     'Bread, cakes and cereals'
     """
-    content = resources.files("deepsep.datasets").joinpath("data", "foods.parquet").read_bytes()
-    if sha256(content) != FOODS_SHA256:
-        raise DataError(
-            "the file foods.parquet of deepsep.datasets is damaged: its hash does not match. Reinstall deepsep."
-        )
-    data = pd.read_parquet(io.BytesIO(content)).set_index("food")
+    data = read_shipped("foods.parquet", FOODS_SHA256).set_index("food")
     aisle = data.pop("aisle")
     return Bunch(data=data, aisle=aisle, DESCR=FOODS_DESCR.format(rows=len(data), columns=data.shape[1]))

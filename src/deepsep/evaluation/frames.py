@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from deepsep.core.model_parts import first_step
 from deepsep.errors import DataError
 
 Array = NDArray[Any]
@@ -18,13 +17,6 @@ Array = NDArray[Any]
 def take(table: Any, rows: Array) -> Any:
     """Return some rows of a table."""
     return _safe_indexing(table, rows)
-
-
-def used_columns(model: Any, table: Any) -> Any:
-    """Return the table without the columns that a pipeline of ``for_table`` leaves out."""
-    first = first_step(model)
-    schema = getattr(first, "schema_", None)
-    return table if schema is None else table[list(schema)]
 
 
 def column_names(table: Any) -> list[str]:

@@ -16,51 +16,25 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Permuted:
-    """The effect of shuffling each column on each row, as means over the repeats.
+    """The effect of shuffling each column on each row, as means over the repeats."""
 
-    Attributes
-    ----------
-    loss : array (columns, rows)
-        Increase in −log p of the true class.
-    accuracy : array (columns, rows)
-        Loss of accuracy: 1 for a row that was right and is now wrong, −1 for the reverse.
-    per_class : array (columns, rows, classes)
-        Increase in the log loss of each class against the rest.
-    """
-
-    loss: Array
+    loss: Array  # (columns, rows), increase in −log p of the true class
+    # (columns, rows), loss of accuracy: 1 for a row that was right and is now wrong, −1 for the reverse
     accuracy: Array
-    per_class: Array
+    per_class: Array  # (columns, rows, classes), increase in the log loss of each class against the rest
 
 
 def permute(
     predict_proba: Callable[[Any], Array],
     table: Any,
-    codes: Array,
-    repeats: int,
+    codes: Array,  # (rows,), their classes
+    repeats: int,  # number of times that each column is shuffled
     rng: np.random.Generator,
+    # columns that are shuffled together and count as one; by default each column alone
     groups: Sequence[Sequence[int]] | None = None,
-    batch: int = 20_000,
+    batch: int = 20_000,  # approximate number of rows that are predicted in one call
 ) -> Permuted:
-    """Shuffle each column of the table in turn and measure the effect on the predictions.
-
-    Parameters
-    ----------
-    predict_proba : callable
-        Method of the fitted model; takes rows of the table.
-    table : frame or matrix (rows, columns)
-        The rows to predict.
-    codes : array (rows,)
-        Their classes.
-    repeats : int
-        Number of times that each column is shuffled.
-    rng : numpy.random.Generator
-        Generator for the shuffling.
-    groups : sequence of sequences of int, optional
-        Columns that are shuffled together and count as one; by default each column alone.
-    batch : int
-        Approximate number of rows that are predicted in one call.
-    """
+    """Shuffle each column of the table in turn and measure the effect on the predictions."""
     groups = [[j] for j in range(table.shape[1])] if groups is None else groups
     n, d = len(codes), len(groups)
     before = _losses(predict_proba(table), codes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,29 @@ Array = NDArray[Any]
 INTERVAL_LEVEL = 0.9  # of every interval that users see
 NORMAL_QUANTILE = 1.6448536269514722  # of such an interval
 N_RESAMPLES = 1_000
+
+
+class Estimate(NamedTuple):
+    """An estimate with its standard error."""
+
+    value: float
+    error: float
+
+    @property
+    def interval(self) -> list[float]:
+        """Both ends of an interval of 90 %."""
+        half = NORMAL_QUANTILE * self.error
+        return [self.value - half, self.value + half]
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+        return self.interval[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self.interval[1]
 
 
 def wilson(right: float, n: float) -> list[float]:

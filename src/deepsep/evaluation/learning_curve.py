@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError
 from deepsep.evaluation.expected_accuracy import FOLD_DEPENDENCE, ExpectedAccuracy
 from deepsep.evaluation.folds import Folds
-from deepsep.evaluation.intervals import NORMAL_QUANTILE
-from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.intervals import Estimate
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 
 Array = NDArray[Any]
 
@@ -27,7 +27,7 @@ _C = np.exp(np.linspace(np.log(0.02), np.log(3.0), 241))
 _F = (np.arange(100) + 0.5) / 100
 
 
-class Gain(NamedTuple):
+class Gain(Estimate):
     """Expected gain in accuracy from more labels.
 
     Attributes
@@ -40,40 +40,13 @@ class Gain(NamedTuple):
         Ends of an interval of 90 %.
     """
 
-    value: float
-    error: float
-
-    @property
-    def low(self) -> float:
-        """The lower end of an interval of 90 %."""
-        return self.interval[0]
-
-    @property
-    def high(self) -> float:
-        """The upper end of an interval of 90 %."""
-        return self.interval[1]
-
-    @property
-    def interval(self) -> list[float]:
-        """Both ends."""
-        half = NORMAL_QUANTILE * self.error
-        return [self.value - half, self.value + half]
-
 
 @dataclass(frozen=True)
 class Subsets:
-    """Correctness of held-out rows after fits to parts of the labels.
+    """Correctness of held-out rows after fits to parts of the labels."""
 
-    Attributes
-    ----------
-    labels : array (k,)
-        Labels in training, as a mean over the folds.
-    right : array (m, k) of bool
-        True for rows that are right, in the order of the folds.
-    """
-
-    labels: Array
-    right: Array
+    labels: Array  # (k,), labels in training, as a mean over the folds
+    right: Array  # (m, k), true for rows that are right, in the order of the folds
 
 
 @dataclass(frozen=True)
@@ -165,35 +138,20 @@ def _log_prior(exponent: float = 0.75, spread: float = 0.3, a: float = 1.0, b: f
 
 
 def fit_subsets(
-    estimator: Any,
+    estimator: Any,  # a cheap one: it is fitted to each share of the labels in each fold, to labelled rows alone
     rows: TrainingRows,
-    folds: Folds,
+    folds: Folds,  # the same as in the evaluation of the model
     *,
     n_jobs: int | None = None,
-    shares: Sequence[float] = (0.4, 0.6, 0.8, 1.0),
+    shares: Sequence[float] = (0.4, 0.6, 0.8, 1.0),  # shares of a fold's training labels
 ) -> Subsets:
-    """Fit a stand-in to parts of the training labels of each fold, and predict the rows of the fold.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A cheap one: it is fitted to each share of the labels in each fold, to labelled rows alone.
-    rows : TrainingRows
-        All rows.
-    folds : Folds
-        The same as in the evaluation of the model.
-    n_jobs : int, optional
-        Number of fits at the same time.
-    shares : sequence of float
-        Shares of a fold's training labels.
-    """
+    """Fit a stand-in to parts of the training labels of each fold, and predict the rows of the fold."""
     labels, weight = rows.labels, rows.weight if rows.weighted else None
     labeled = replace(folds, rows=np.intersect1d(folds.rows, np.flatnonzero(labels.labeled)))
     fewest = len(labeled.rows) - max(map(len, folds.tests))
     shares = [share for share in shares if round(share * fewest) >= len(labels.classes)]
     candidates = {str(share): Candidate(estimator, labeled_only=True, label_share=share) for share in shares}
-    given = rows.X, labels, labeled
-    fits = fit_folds(candidates, *given, weight=weight, ask=_predict, checked=True, n_jobs=n_jobs)
+    fits = FoldFits(candidates, rows.X, labels, labeled, weight, ask=_predict, checked=True).fit(n_jobs)
     right = [fits.p[name] == fits.classes[fits.codes] for name in candidates]
     return Subsets(
         np.array([np.mean(np.round(share * fits.n_training)) for share in shares]),
@@ -207,30 +165,14 @@ def _predict(fitted: Any, X: Any) -> Array:
 
 def learning_curve(
     subsets: Subsets,
-    weight: Array,
+    weight: Array,  # (m,), of the held-out rows; gives the classes their shares in the population
     n_labels: int,
-    today: ExpectedAccuracy,
+    today: ExpectedAccuracy,  # the accuracy of the model with all of them
     *,
-    repeats: int = 1,
-    subset_error: float = 0.05,
+    repeats: int = 1,  # number of times that every labelled row occurs
+    subset_error: float = 0.05,  # standard deviation of an accuracy due to the choice of the labels in a subset
 ) -> LearningCurve:
-    """Return the learning curve of a model from that of a stand-in.
-
-    Parameters
-    ----------
-    subsets : Subsets
-        From :func:`fit_subsets`.
-    weight : array (m,)
-        Weights of the held-out rows, which give the classes their shares in the population.
-    n_labels : int
-        Number of all labels.
-    today : ExpectedAccuracy
-        The accuracy of the model with all of them.
-    repeats : int, default=1
-        Number of times that every labelled row occurs.
-    subset_error : float, default=0.05
-        Standard deviation of an accuracy due to the choice of the labels in a subset.
-    """
+    """Return the learning curve of a model from that of a stand-in."""
     share = weight / weight.sum()
     wrong = 1.0 - subsets.right
     error = share @ wrong

@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,52 +33,27 @@ MODEL_NAME = "model"  # of the only estimator of :func:`out_of_fold`
 
 @dataclass(frozen=True)
 class Candidate:
-    """An estimator and the training rows that it is fitted to.
+    """An estimator and the training rows that it is fitted to."""
 
-    Attributes
-    ----------
-    estimator : estimator
-        Copied for every fold. A ``random_state`` of None becomes the seed of the folds.
-    labeled_only : bool
-        Whether it is fitted to the labelled rows alone.
-    label_share : float
-        The share of the training labels that it gets; it sees other labelled rows as unlabelled.
-    class_shares : array (c,), optional
-        Shares of the classes to which the labelled rows are weighted.
-    most_unlabeled : int, optional
-        Maximum number of unlabelled rows that it gets, drawn at random, for an estimator that would not read more.
-    """
-
-    estimator: Any
-    labeled_only: bool = False
-    label_share: float = 1.0
-    class_shares: Array | None = None
+    estimator: Any  # copied for every fold. A ``random_state`` of None becomes the seed of the folds.
+    labeled_only: bool = False  # whether it is fitted to the labelled rows alone
+    label_share: float = 1.0  # the share of the training labels that it gets; it sees other labelled rows as unlabelled
+    class_shares: Array | None = None  # (c,), shares of the classes to which the labelled rows are weighted
+    # maximum number of unlabelled rows that it gets, drawn at random, for an estimator that would not read more
     most_unlabeled: int | None = None
 
 
 @dataclass(frozen=True)
 class Fold:
-    """The rows of one fold, encoded.
+    """The rows of one fold, encoded."""
 
-    Attributes
-    ----------
-    number : int
-        Number of the fold, from 0.
-    encoder : transformer or None
-        Fitted to the training rows.
-    X, codes, weight
-        The training rows, their codes (-1 for unlabelled ones), and their weights or None.
-    test_rows, X_test, test_codes
-        The rows held out as they were given, encoded, and their codes.
-    """
-
-    number: int
-    encoder: Any
-    X: Any
-    codes: Array
+    number: int  # from 0
+    encoder: Any  # fitted to the training rows
+    X: Any  # the training rows
+    codes: Array  # -1 for unlabelled rows
     weight: Array | None
-    test_rows: Any
-    X_test: Any
+    test_rows: Any  # the rows held out, as they were given
+    X_test: Any  # the same, encoded
     test_codes: Array
 
 
@@ -210,71 +185,12 @@ def out_of_fold(
     for note in folds.notes:
         warnings.warn(note, LabelWarning, stacklevel=2)
     encoder, estimator = split_model(model)
-    return fit_folds({MODEL_NAME: Candidate(estimator)}, X, labels, folds, encoder=encoder, weight=weight)
+    return FoldFits({MODEL_NAME: Candidate(estimator)}, X, labels, folds, weight, encoder).fit()
 
 
 def predict_proba(fitted: Any, X: Any) -> Array:
     """Return the class probabilities of rows by a fitted estimator."""
     return np.asarray(fitted.predict_proba(X))
-
-
-def fit_folds(
-    candidates: Mapping[str, Candidate],
-    table: Any,
-    labels: Labels,
-    folds: Folds,
-    *,
-    weight: Array | None = None,
-    encoder: Any = None,
-    ask: Callable[[Any, Any], Array] = predict_proba,
-    after_fit: Callable[[str, Any, Fold], Any] | None = None,
-    kept_failures: tuple[type[Exception], ...] = (),
-    checked: bool = False,
-    n_jobs: int | None = None,
-    on_fold: Callable[[int], object] | None = None,
-) -> OutOfFold:
-    """For each fold, fit copies of estimators to the other rows and predict the rows of the fold.
-
-    Parameters
-    ----------
-    candidates : dict of str to Candidate
-        The estimators; all get the same rows, encoded in the same way.
-    table : frame or matrix
-        All rows.
-    labels : Labels
-        Labels of all rows.
-    folds : Folds
-        From :func:`deepsep.evaluation.folds.deal_folds`.
-    weight : array (n,), optional
-        Weights of all rows; passed to the estimators that take weights.
-    encoder : transformer, optional
-        Fitted once per fold, to its training rows.
-    ask : callable, optional
-        ``ask(fitted, X)`` returns an array with a row for each row of X; by default the probabilities.
-    after_fit : callable, optional
-        ``after_fit(name, fitted, fold)`` is called after each fit, in the process of the fit; its results are kept in
-        ``extras``.
-    kept_failures : tuple of exceptions, optional
-        Errors that an estimator may raise; it is then left out, with the reason in ``failures``.
-    checked : bool, default=False
-        Whether table, labels and weights are those of :class:`~deepsep.core.training_rows.TrainingRows`, which need not
-        be checked again in each fold.
-    n_jobs : int, optional
-        Number of folds to fit in parallel.
-    on_fold : callable, optional
-        Called with the number of folds done.
-    """
-    if weight is not None and (weight == 1).all():
-        weight = None
-    fits = FoldFits(candidates, table, labels, folds, weight, encoder, ask, after_fit, kept_failures, checked)
-    tasks = fits.tasks()
-    per_fold = len(tasks) // len(folds.tests)
-    results = []
-    for _, result in in_parallel([(fits.run, task) for task in tasks], n_jobs):
-        results.append(result)
-        if on_fold is not None and len(results) % per_fold == 0:
-            on_fold(len(results) // per_fold)
-    return fits.gather(results)
 
 
 @dataclass(frozen=True)
@@ -291,30 +207,39 @@ class FoldResult:
 
 @dataclass(frozen=True)
 class FoldFits:
-    """The fits of a cross-validation as tasks, which can run in any order and in other processes.
+    """The fits of a cross-validation: for each fold, copies of estimators are fitted to the other rows and predict it.
 
-    The attributes are the arguments of :func:`fit_folds`.
+    All estimators get the same rows, encoded in the same way. The fits can run in any order and in other processes.
     """
 
     candidates: Mapping[str, Candidate]
     table: Any
-    labels: Labels
+    labels: Labels  # of all rows
     folds: Folds
-    weight: Array | None = None
-    encoder: Any = None
-    ask: Callable[[Any, Any], Array] = predict_proba
+    weight: Array | None = None  # (n,), of all rows; passed to the estimators that take weights
+    encoder: Any = None  # fitted once per fold, to its training rows
+    ask: Callable[[Any, Any], Array] = predict_proba  # (fitted, X) -> an array with a row for each row of X
+    # (name, fitted, fold) -> one of the extras; called after each fit, in the process of the fit
     after_fit: Callable[[str, Any, Fold], Any] | None = None
-    kept_failures: tuple[type[Exception], ...] = ()
-    checked: bool = False
+    kept_failures: tuple[type[Exception], ...] = ()  # errors for which an estimator is left out, with the reason
+    checked: bool = False  # whether table, labels and weights are those of TrainingRows, which are not checked again
 
-    def tasks(self) -> list[tuple[int, tuple[str, ...]]]:
-        """Return the arguments of :meth:`run`, fold by fold.
+    def fit(self, n_jobs: int | None = None, on_fold: Callable[[int], object] | None = None) -> OutOfFold:
+        """Run all fits, some in parallel; ``on_fold`` is called with the number of folds done.
 
         Candidates of a fold share an encoder and are fitted one after the other; without one, each is a task of its
         own.
         """
+        if self.weight is not None and (self.weight == 1).all():
+            return replace(self, weight=None).fit(n_jobs, on_fold)
         groups = [(name,) for name in self.candidates] if self.encoder is None else [tuple(self.candidates)]
-        return [(number, names) for number in range(len(self.folds.tests)) for names in groups]
+        tasks = [(self.run, (number, names)) for number in range(len(self.folds.tests)) for names in groups]
+        results = []
+        for _, result in in_parallel(tasks, n_jobs):
+            results.append(result)
+            if on_fold is not None and len(results) % len(groups) == 0:
+                on_fold(len(results) // len(groups))
+        return self.gather(results)
 
     def run(self, number: int, names: Sequence[str]) -> FoldResult:
         """Fit these candidates to the other rows of a fold, and predict the rows of the fold."""

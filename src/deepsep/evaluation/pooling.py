@@ -14,26 +14,15 @@ from deepsep.evaluation.population import to_population
 
 @dataclass(frozen=True)
 class HeldOutLabels:
-    """Labelled rows that were held out, with the labels on which an accuracy may rest.
+    """Labelled rows that were held out, with the labels on which an accuracy may rest."""
 
-    Attributes
-    ----------
-    codes, rows, fold : array (m,)
-        The class and the index of each row, and the fold that held it out.
-    weight : array (m,)
-        The weights given by the user, or ones.
-    fair : array (m,) of bool
-        True for rows that represent the population, by themselves or once weighted; False for chosen ones.
-    repeats : int
-        Number of times that every row occurs.
-    """
-
-    codes: Array
-    rows: Array
-    fold: Array
-    weight: Array
+    codes: Array  # (m,), the classes
+    rows: Array  # (m,), the numbers of the rows
+    fold: Array  # (m,), the folds that held them out
+    weight: Array  # (m,), the weights given by the user, or ones
+    # (m,), true for rows that represent the population, by themselves or once weighted; False for chosen ones
     fair: Array
-    repeats: int = 1
+    repeats: int = 1  # number of times that every row occurs
 
     def weigh(self, shares: Array | None) -> Array:
         """Return weights that sum to the effective number of labels, and give the classes these shares."""
@@ -44,55 +33,27 @@ class HeldOutLabels:
 
 @dataclass(frozen=True)
 class Pool:
-    """A mixture of models, and its predictions of rows held out.
+    """A mixture of models, and its predictions of rows held out."""
 
-    Attributes
-    ----------
-    mixture : Mixture
-        Fitted to all fair held-out labels.
-    without_folds : list of Mixture
-        The mixtures without each fold.
-    held_out : array (m, c)
-        Probabilities of each held-out row by the mixture without its fold.
-    weight : array (m,)
-        Weights of the held-out rows, which make them like the population.
-    shares : array (c,) or None
-        The shares that the weights give to the classes; None if the labels have those of the population.
-    """
-
-    mixture: Mixture
-    without_folds: list[Mixture]
-    held_out: Array
-    weight: Array
+    mixture: Mixture  # fitted to all fair held-out labels
+    without_folds: list[Mixture]  # the mixtures without each fold
+    held_out: Array  # (m, c), probabilities of each held-out row by the mixture without its fold
+    weight: Array  # (m,), weights of the held-out rows, which make them like the population
+    # (c,), the shares that the weights give to the classes; None if the labels have those of the population
     shares: Array | None
 
 
 def fit_pool(
-    p: Array,
-    labels: HeldOutLabels,
+    p: Array,  # (k, m, c), probabilities of the held-out rows by each model
+    labels: HeldOutLabels,  # at least one is fair
     *,
-    usual: Array,
-    shares: Array | None = None,
+    usual: Array,  # (k,), weights of the models without evidence
+    shares: Array | None = None,  # (c,), known shares of the classes in the population
+    # returns the shares from a mixture, for labels that fill quotas if the shares are unknown
     estimate_shares: Callable[[Mixture], Array | None] | None = None,
-    **how: Any,
+    **how: Any,  # passed to :func:`~deepsep.core.mixture.fit_mixture`
 ) -> Pool:
-    """Return the mixture of some models, weighted by held-out labels.
-
-    Parameters
-    ----------
-    p : array (k, m, c)
-        Probabilities of the held-out rows by each model.
-    labels : HeldOutLabels
-        At least one of them is fair.
-    usual : array (k,)
-        Weights of the models without evidence.
-    shares : array (c,), optional
-        Known shares of the classes in the population.
-    estimate_shares : callable, optional
-        Returns the shares from a mixture, for labels that fill quotas if the shares are unknown.
-    **how
-        Passed to :func:`~deepsep.core.mixture.fit_mixture`.
-    """
+    """Return the mixture of some models, weighted by held-out labels."""
     how |= {"usual": usual}
     if shares is None and estimate_shares is not None:
         shares = estimate_shares(fit_mixture(p, labels.codes, labels.weigh(None), **how))

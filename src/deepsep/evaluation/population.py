@@ -73,43 +73,21 @@ def _differ(weight: Array | None) -> bool:
 
 @dataclass(frozen=True)
 class Population:
-    """Known class shares, and the unlabelled training rows by which probabilities are adjusted to them.
+    """Known class shares, and the unlabelled training rows by which probabilities are adjusted to them."""
 
-    Attributes
-    ----------
-    shares : array (c,)
-        Shares of the classes.
-    rows : matrix
-        The unlabelled rows.
-    weight : array
-        Their weights.
-    """
-
-    shares: Array
+    shares: Array  # (c,)
     rows: Any
     weight: Array
 
 
 @dataclass(frozen=True)
 class RawProbabilities:
-    """Probabilities of a model before calibration and adjustment to known shares.
+    """Probabilities of a model before calibration and adjustment to known shares."""
 
-    Attributes
-    ----------
-    p : array (m, c)
-        Probabilities of the held-out rows.
-    population : Population or None
-        None if the shares are unknown.
-    unlabeled : array (u, c) or None
-        Probabilities of the unlabelled rows, or None.
-    shift : array (c,) or None
-        The model's own adjustment, used without unlabelled rows.
-    """
-
-    p: Array
-    population: Population | None = None
-    unlabeled: Array | None = None
-    shift: Array | None = None
+    p: Array  # (m, c), probabilities of the held-out rows
+    population: Population | None = None  # None if the shares are unknown
+    unlabeled: Array | None = None  # (u, c), probabilities of the unlabelled rows
+    shift: Array | None = None  # (c,), the model's own adjustment, used without unlabelled rows
 
     def adjusted(self, temperature: float = 1.0) -> Array:
         """Return the probabilities calibrated and then adjusted to the shares, as in :class:`deepsep.DeepSep`."""
@@ -147,16 +125,9 @@ def all_rounds(fitted: Any, X: Any) -> Array:
 
 
 def tempered(p: Array, codes: Array, raw: list[RawProbabilities], weight: Array) -> Array:
-    """Return calibrated probabilities: those of each fold with the temperature fitted to the other folds.
+    """Return calibrated probabilities: those of each fold (one of ``raw``) with the temperature fitted to the others.
 
-    Parameters
-    ----------
-    p : array (m, c)
-        Probabilities of the rows of all folds, adjusted to the shares.
-    codes, weight : array (m,)
-        Their classes and weights.
-    raw : list of RawProbabilities
-        One per fold.
+    ``p`` are those of all folds, adjusted to the shares.
     """
     fold = np.repeat(np.arange(len(raw)), [len(part.p) for part in raw])
     result = p.copy()

@@ -43,16 +43,7 @@ def to_parts(held_out: OutOfFold) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def from_parts(state: Mapping[str, Any], arrays: Mapping[str, Any], codes: Array, classes: Array) -> OutOfFold:
-    """Return the predictions from the result of :func:`to_parts`.
-
-    Parameters
-    ----------
-    state, arrays
-        From :func:`to_parts`.
-    codes : array (n,)
-        The classes of all training rows.
-    classes : array (c,)
-        The labels.
+    """Return the predictions from the result of :func:`to_parts`, and the classes of all training rows.
 
     Raises
     ------

@@ -89,13 +89,6 @@ def doubtful_labels(frame: Any, n_classes: int) -> Any:
 def trust(p: Array, codes: Array) -> Array:
     """Return the probability of each label, divided by the mean among the rows that have it.
 
-    Parameters
-    ----------
-    p : array (m, c)
-        Class probabilities of the labelled rows, by models that have not seen their labels.
-    codes : array (m,)
-        Their labels.
-
     Examples
     --------
     >>> trust(np.array([[0.9, 0.1], [0.3, 0.7], [0.4, 0.6]]), np.array([0, 0, 1])).round(2)

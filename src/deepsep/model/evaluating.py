@@ -7,8 +7,9 @@ from typing import Any
 from joblib import cpu_count
 
 from deepsep.core.worker_processes import silent_workers
+from deepsep.evaluation.population import given_shares
 from deepsep.model.training_table import ROW_COLUMN, Training
-from deepsep.report.findings import check_fit
+from deepsep.report.findings import check_population
 from deepsep.report.held_out import FOLDS
 from deepsep.report.summary import summarize
 
@@ -32,7 +33,8 @@ def find_problems(model: Any, columns: Any, data: Training) -> list[dict[str, An
     """Return the problems of a training table whose columns are converted; also, if so, that it is a part of one."""
     ids = None if data.ids.name == ROW_COLUMN else data.ids
     of_table = {"label": data.label, "ids": ids}
-    findings = check_fit(columns, data.labels, model[-1], data.weight, model[0].left_out_, **of_table)
+    shares = given_shares(model[-1], data.labels.classes)
+    findings = check_population(columns, data.labels, shares, data.weight, model[0].left_out_, **of_table)
     return findings if data.large is None else [*findings, _part_of(data)]
 
 

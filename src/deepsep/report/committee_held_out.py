@@ -21,7 +21,7 @@ from deepsep.evaluation.folds import Folds, deal_folds
 from deepsep.evaluation.frames import column_names, take
 from deepsep.evaluation.importance import Permuted, join, permute
 from deepsep.evaluation.intervals import paired_difference
-from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, OutOfFold, fit_folds
+from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, FoldFits, OutOfFold
 from deepsep.report.wording import join_words, with_article
 from deepsep.table.pipeline import source_columns
 
@@ -121,14 +121,7 @@ def _rests_on(lines: Sequence[dict[str, Any]], most: float = 0.6) -> str:
 
 
 def shuffle_columns(
-    model: Any,
-    table: Any,
-    labels: Labels,
-    *,
-    repeats: int,
-    seed: int,
-    sample_weight: Array | None = None,
-    n_jobs: int | None = None,
+    model: Any, table: Any, labels: Labels, repeats: int, seed: int, sample_weight: Array | None, n_jobs: int | None
 ) -> Permuted | str:
     """Return the effect of shuffling each column on a random forest in five folds, or why there is none.
 
@@ -146,16 +139,24 @@ def shuffle_columns(
     look = partial(_shuffle, encoder, given, dealt, repeats, seed)
     forest = method("random-forest", n_estimators=FOREST_TREES, random_state=seed)
     X = given if encoder is None else encoder.transform(given)
-    fits = fit_folds({"forest": Candidate(forest)}, X, known, dealt, weight=weight, after_fit=look, n_jobs=n_jobs)
+    fits = FoldFits({"forest": Candidate(forest)}, X, known, dealt, weight, after_fit=look).fit(n_jobs)
     return join([extra["forest"] for extra in fits.extras])
 
 
 def _shuffle(
     encoder: Any, given: Any, dealt: Folds, repeats: int, seed: int, name: str, fitted: Any, fold: Fold
 ) -> Permuted:
+    rows = take(given, dealt.tests[fold.number])
+    return shuffle_in_fold(fitted, encoder, rows, column_names(given), fold, repeats, seed)
+
+
+def shuffle_in_fold(
+    fitted: Any, encoder: Any, rows: Any, columns: Sequence[str], fold: Fold, repeats: int, seed: int
+) -> Permuted:
+    """Return the effect of shuffling each column of the rows that a fold holds out."""
     rng = np.random.default_rng([seed, fold.number])
-    groups = None if encoder is None else source_columns(encoder, column_names(given))
+    groups = None if encoder is None else source_columns(encoder, columns)
     if encoder is None or groups is not None:
         return permute(fitted.predict_proba, fold.X_test, fold.test_codes, repeats, rng, groups)
-    ask = lambda rows: fitted.predict_proba(encoder.transform(rows))  # noqa: E731
-    return permute(ask, take(given, dealt.tests[fold.number]), fold.test_codes, repeats, rng)
+    ask = lambda some: fitted.predict_proba(encoder.transform(some))  # noqa: E731
+    return permute(ask, rows, fold.test_codes, repeats, rng)

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.core.labels import Labels, as_labels, codes_of
-from deepsep.core.model_parts import split_model
+from deepsep.core.model_parts import estimator_of
 from deepsep.errors import DataError
-from deepsep.evaluation.frames import column_names, in_batches, take, used_columns
+from deepsep.evaluation.frames import column_names, in_batches, take
 from deepsep.evaluation.importance import Permuted, permute
 from deepsep.evaluation.intervals import NORMAL_QUANTILE
 from deepsep.evaluation.population import read_weights
 from deepsep.report.committee_held_out import shuffle_columns
 from deepsep.report.held_out import OnStep, evaluate_model
+from deepsep.report.readable import features_of
 from deepsep.report.tree import MAX_TREE_ROWS, imitate
 from deepsep.report.wording import join_words, percent, span
 
@@ -91,50 +92,24 @@ def explain(
     known = as_labels(labels)
     if len(table) != len(known.codes):
         raise DataError(f"the table has {len(table)} rows and there are {len(known.codes)} labels; they must match.")
-    order = order_of(model, known)
-    permuted, note = None, None
-    by_forest = isinstance(split_model(model)[1], Committee)
-    if held_out and by_forest:
-        shuffled = shuffle_columns(
-            model,
-            table,
-            known,
-            repeats=repeats,
-            seed=seed,
-            sample_weight=read_weights(sample_weight, known),
-            n_jobs=n_jobs,
-        )
-        permuted, note = (None, shuffled) if isinstance(shuffled, str) else (shuffled, None)
+    order, by_forest = order_of(model, known), held_out and isinstance(estimator_of(model), Committee)
+    measured: Permuted | str | None = None  # a text says why it could not be measured
+    weight = read_weights(sample_weight, known)
+    if by_forest:
+        measured = shuffle_columns(model, table, known, repeats, seed, weight, n_jobs)
     elif held_out:
-        evaluation = evaluate_model(
-            model,
-            table,
-            known,
-            seed=seed,
-            sample_weight=sample_weight,
-            baselines=False,
-            repeats=repeats,
-            n_jobs=n_jobs,
-            on_step=on_step,
-        )
-        if isinstance(evaluation, str):
-            note = evaluation
-        else:
-            permuted = evaluation.permuted
-    if permuted is None:
-        rows = np.flatnonzero(known.labeled)
-        held_out = by_forest = False
-        permuted = permute(
-            lambda some: model.predict_proba(some)[:, order],
-            take(table, rows),
-            known.codes[rows],
-            repeats,
-            np.random.default_rng(seed),
-        )
+        how_often: Any = {"repeats": repeats, "seed": seed, "n_jobs": n_jobs, "on_step": on_step}
+        evaluation = evaluate_model(model, table, known, sample_weight=weight, baselines=False, **how_often)
+        measured = evaluation if isinstance(evaluation, str) else evaluation.permuted
+    note = measured if isinstance(measured, str) else None
+    if not isinstance(measured, Permuted):
+        rows, rng, held_out, by_forest = np.flatnonzero(known.labeled), np.random.default_rng(seed), False, False
+        ask = lambda some: model.predict_proba(some)[:, order]  # noqa: E731
+        measured = permute(ask, take(table, rows), known.codes[rows], repeats, rng)
     classes = [str(name) for name in known.classes]
     result = {
         "classes": classes,
-        "importance": importance(permuted, column_names(table), classes, held_out=held_out, by_forest=by_forest),
+        "importance": importance(measured, column_names(table), classes, held_out=held_out, by_forest=by_forest),
         "tree": tree(model, table, classes, depth=depth, seed=seed, order=order),
     }
     if note is not None:
@@ -201,7 +176,7 @@ def tree(
         rows = np.sort(np.random.default_rng(seed).choice(len(table), MAX_TREE_ROWS, replace=False))
         table, proba = take(table, rows), None if proba is None else np.asarray(proba)[rows]
     p = in_batches(model.predict_proba, table) if proba is None else np.asarray(proba)
-    return imitate(used_columns(model, table), p[:, order].argmax(axis=1), classes, depth, seed)
+    return imitate(features_of(model, table), p[:, order].argmax(axis=1), classes, depth, seed)
 
 
 def order_of(model: Any, labels: Labels) -> Any:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from deepsep.core.labels import Labels
-from deepsep.core.model_parts import is_pipeline, split_model
+from deepsep.core.model_parts import estimator_of
 from deepsep.evaluation.frames import take
 from deepsep.evaluation.population import given_shares, to_population
-from deepsep.table.columns import as_frame
+from deepsep.report.readable import typed_columns
 from deepsep.table.quality import check_columns, rows_to_check
 
 Array = NDArray[Any]
@@ -21,26 +20,10 @@ Array = NDArray[Any]
 
 def check_model(model: Any, table: Any, labels: Labels, weight: Array | None = None) -> list[dict[str, Any]]:
     """Return the findings for the columns that a fitted model uses; see :func:`deepsep.table.quality.check_columns`."""
-    if sparse.issparse(table):
-        return []
-    estimator, rows = split_model(model)[1], rows_to_check(labels)
-    known = Labels(labels.codes[rows], labels.classes)
-    some, weight = take(table, rows), None if weight is None else weight[rows]
-    if is_pipeline(model) and hasattr(model[0], "left_out_"):
-        return check_fit(model[0].transform(some), known, estimator, weight, model[0].left_out_)
-    return check_fit(as_frame(some), known, estimator, weight)
-
-
-def check_fit(
-    columns: Any,
-    labels: Labels,
-    estimator: Any,
-    weight: Array | None = None,
-    left_out: Mapping[str, str] | None = None,
-    **of_table: Any,
-) -> list[dict[str, Any]]:
-    """Return the findings for converted columns, with labelled rows weighted to the estimator's ``priors``."""
-    return check_population(columns, labels, given_shares(estimator, labels.classes), weight, left_out, **of_table)
+    rows = rows_to_check(labels)
+    columns, _, left_out = typed_columns(model, take(table, rows))
+    shares, weight = given_shares(estimator_of(model), labels.classes), None if weight is None else weight[rows]
+    return check_population(columns, Labels(labels.codes[rows], labels.classes), shares, weight, left_out)
 
 
 def check_population(

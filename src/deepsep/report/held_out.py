@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,10 +17,11 @@ from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels
 from deepsep.core.model_parts import split_model
 from deepsep.errors import LabelError
+from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.frames import column_names, take
-from deepsep.evaluation.importance import Permuted, join, permute
-from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, OutOfFold, fit_folds
+from deepsep.evaluation.importance import Permuted, join
+from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, FoldFits, OutOfFold
 from deepsep.evaluation.population import (
     Population,
     RawProbabilities,
@@ -29,9 +30,15 @@ from deepsep.evaluation.population import (
     held_out_weights,
     tempered,
 )
-from deepsep.report.committee_held_out import FOREST_TREES, guess, is_fitted_to, predictions, shuffle_columns
+from deepsep.report.committee_held_out import (
+    FOREST_TREES,
+    guess,
+    is_fitted_to,
+    predictions,
+    shuffle_columns,
+    shuffle_in_fold,
+)
 from deepsep.report.map import Embedded, embed, embed_members
-from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
@@ -42,96 +49,48 @@ START_KEY = "start"  # the method without its unlabelled rows
 CURVE_SHARES = (0.25, 0.5)  # of a fold's training labels, in the learning curve; its last point has them all
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Predictions for the labelled rows, each by a model that was fitted without its label.
+    """Predictions for the labelled rows, each by a model that was fitted without its label."""
 
-    Attributes
-    ----------
-    rows : array (m,)
-        Numbers of the labelled rows, in the order of the folds.
-    codes : array (m,)
-        Their classes.
-    weight : array (m,) or None
-        Their weights; None if all are equal. With ``priors``, they give the classes those shares.
-    p : dict of str to array (m, c)
-        Probabilities by method: "model", "majority", "start", and the baselines, or members, by name.
-    networks, averages : array (rounds + 1, m, c) or None
-        Probabilities by each round's network, and by the moving average up to it; round 0 is the start.
-    curve : list of dict
-        Points of the learning curve: ``labels`` in training, and which rows were ``right``, by method.
-    permuted : Permuted or None
-        The effect of shuffling each column.
-    embedded : Embedded
-        Rows for the map, by the model of the first fold.
-    n_folds : int
-        Number of folds.
-    n_training : int
-        Labels in the training part of a fold.
-    weighted : bool
-        Whether rows differ in weight because weights were given.
-    population : {"labels", "given", "estimated"}
-        Source of the class shares to which the rows are weighted: the labels, ``priors``, or the committee's estimate.
-    notes : tuple of str
-        Limits of the evaluation, as sentences for the user.
-    """
-
-    rows: Array
-    codes: Array
-    weight: Array | None
-    p: dict[str, Array]
-    networks: Array | None
-    averages: Array | None
-    curve: list[dict[str, Any]]
-    permuted: Permuted | None
-    embedded: Embedded
+    rows: Array  # (m,), numbers of the labelled rows, in the order of the folds
+    codes: Array  # (m,), their classes
+    weight: Array | None  # (m,); None if all are equal. With ``priors``, they give the classes those shares.
+    p: dict[str, Array]  # (m, c), probabilities by "model", "majority", "start", and the name of a baseline or member
+    networks: Array | None = None  # (rounds + 1, m, c), by each round's network; round 0 is the start
+    averages: Array | None = None  # the same by the moving averages up to them
+    # points of the learning curve: ``labels`` in training, and which rows were ``right``, by method
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    permuted: Permuted | None  # the effect of shuffling each column
+    embedded: Embedded  # rows for the map, by the model of the first fold
     n_folds: int
-    n_training: int
-    weighted: bool
-    population: str
-    notes: tuple[str, ...] = ()
+    n_training: int  # labels in the training part of a fold
+    weighted: bool  # whether rows differ in weight because weights were given
+    population: str  # source of the shares to which rows are weighted: "labels", "given" or "estimated"
+    notes: tuple[str, ...] = ()  # limits of the evaluation, as sentences for the user
+
+    @property
+    def evidence(self) -> Evidence:
+        """The predictions of the model."""
+        weight = np.ones(len(self.codes)) if self.weight is None else self.weight
+        return Evidence(self.p[MODEL_NAME], self.codes, weight, 1)
 
 
 def evaluate_model(
-    model: Any,
+    model: Any,  # it is cloned
     table: Any,
     labels: Labels,
     *,
-    origins: LabelOrigins | None = None,
-    folds: int = FOLDS,
+    origins: LabelOrigins | None = None,  # only fair labels are held out; by default they are guessed
+    folds: int = FOLDS,  # fewer where no class has as many labels
     seed: int = 0,
-    sample_weight: Array | None = None,
-    baselines: bool = True,
-    repeats: int = 5,
+    sample_weight: Array | None = None,  # (n,), in training and in scores
+    baselines: bool = True,  # and the learning curve
+    repeats: int = 5,  # how often each column is shuffled for the permutation importance; 0 leaves it out
     n_jobs: int | None = None,
-    on_step: OnStep | None = None,
+    on_step: OnStep | None = None,  # called with (done, total, what comes next)
 ) -> Evaluation | str:
     """Cross-validate the model and some baselines on the labelled rows.
-
-    Parameters
-    ----------
-    model : fitted or unfitted estimator or pipeline
-        It is cloned.
-    table : frame or matrix
-        All rows.
-    labels : Labels
-        Of all rows.
-    origins : LabelOrigins, optional
-        How they were drawn: only labels that are fair are held out. By default it is guessed.
-    folds : int, default=5
-        Number of folds; fewer where no class has as many labels.
-    seed : int, default=0
-        Seed of everything random.
-    sample_weight : array (n,), optional
-        Of the rows, in training and when they are held out.
-    baselines : bool, default=True
-        Whether to evaluate baselines and the learning curve, too.
-    repeats : int, default=5
-        How often each column is shuffled for the permutation importance; 0 leaves it out.
-    n_jobs : int, optional
-        Number of folds to fit in parallel.
-    on_step : callable, optional
-        Called with (done, total, what comes next).
 
     Returns
     -------
@@ -165,17 +124,10 @@ def evaluate_model(
         if on_step is not None:
             on_step(done, n_folds, f"cross-validation, fold {min(done + 1, n_folds)} of {n_folds}")
 
-    fits = fit_folds(
-        _candidates(estimator, labels, dealt, shares) if baselines else {MODEL_NAME: Candidate(_quiet(estimator))},
-        table,
-        labels,
-        dealt,
-        weight=sample_weight,
-        encoder=encoder,
-        after_fit=partial(_look_inside, column_names(table), dealt, shares, repeats, seed),
-        n_jobs=n_jobs,
-        on_fold=on_fold,
-    )
+    alone = {MODEL_NAME: Candidate(_quiet(estimator))}
+    candidates = _candidates(estimator, labels, dealt, shares) if baselines else alone
+    look = partial(_look_inside, column_names(table), dealt, shares, repeats, seed)
+    fits = FoldFits(candidates, table, labels, dealt, sample_weight, encoder, after_fit=look).fit(n_jobs, on_fold)
     if baselines:
         fits.p["majority"] = guess(labels, dealt, sample_weight, origins.fair, shares)
     return _evaluation(fits, estimator, shares, baselines)
@@ -189,12 +141,7 @@ def _of_committee(
     held_out = committee.out_of_fold_
     if held_out is None:
         return "Accuracy cannot be estimated: the fit was interrupted before a fold was complete. Fit again."
-    permuted = None
-    if repeats:
-        shuffled = shuffle_columns(
-            model, table, labels, repeats=repeats, seed=seed, sample_weight=weight, n_jobs=n_jobs
-        )
-        permuted = None if isinstance(shuffled, str) else shuffled
+    permuted = shuffle_columns(model, table, labels, repeats, seed, weight, n_jobs) if repeats else None
     at = committee.label_origins_.fair[held_out.by_repeat(held_out.rows)[0]]
     rows, codes = (held_out.by_repeat(each)[0][at] for each in (held_out.rows, held_out.codes))
     own = None if held_out.weight is None else held_out.by_repeat(held_out.weight)[0][at]
@@ -204,10 +151,7 @@ def _of_committee(
         codes=codes,
         weight=given,
         p={name: p[at] for name, p in predictions(committee, labels, held_out, weight).items()},
-        networks=None,
-        averages=None,
-        curve=[],
-        permuted=permuted,
+        permuted=permuted if isinstance(permuted, Permuted) else None,
         embedded=embed_members(committee, np.flatnonzero(labels.codes < 0), seed),
         n_folds=held_out.folds.n_splits,
         n_training=round(float(held_out.n_training.mean())),
@@ -260,7 +204,9 @@ def _look_inside(
     rounds = None
     if hasattr(fitted, "round_proba"):
         rounds = by_round(fitted, fold.X_test, None if shares is None else _population(shares, fold))
-    permuted = _permuted(columns, repeats, seed, name, fitted, fold) if repeats else None
+    permuted = None
+    if repeats:
+        permuted = shuffle_in_fold(fitted, fold.encoder, fold.test_rows, columns, fold, repeats, seed)
     if fold.number > 0:
         return rounds, permuted, None
     test = dealt.tests[0]
@@ -270,15 +216,6 @@ def _look_inside(
 def _population(shares: Array, fold: Fold) -> Population:
     at = np.flatnonzero(fold.codes < 0)
     return Population(shares, take(fold.X, at), np.ones(len(at)) if fold.weight is None else fold.weight[at])
-
-
-def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: Any, fold: Fold) -> Permuted:
-    rng = np.random.default_rng([seed, fold.number])
-    groups = None if fold.encoder is None else source_columns(fold.encoder, columns)
-    if fold.encoder is None or groups is not None:
-        return permute(fitted.predict_proba, fold.X_test, fold.test_codes, repeats, rng, groups)
-    ask = lambda rows: fitted.predict_proba(fold.encoder.transform(rows))  # noqa: E731
-    return permute(ask, fold.test_rows, fold.test_codes, repeats, rng)
 
 
 def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:

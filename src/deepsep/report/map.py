@@ -23,25 +23,12 @@ MAX_MAP_LABELED = 400
 
 @dataclass(frozen=True)
 class Embedded:
-    """Unlabelled rows and held-out labelled rows, as the model of one fold represents them.
+    """Unlabelled rows and held-out labelled rows, as the model of one fold represents them."""
 
-    Attributes
-    ----------
-    rows : array (m,)
-        Numbers of the rows.
-    X : array (m, d)
-        Their embedding, or their encoded columns if the method has no embedding; for a committee, the probabilities by
-        its members.
-    of : str
-        Description of X.
-    standardize : bool
-        Whether to standardise the columns of X.
-    """
-
-    rows: Array
-    X: Array
-    of: str
-    standardize: bool = True
+    rows: Array  # (m,)
+    X: Array  # (m, d), their embedding or encoded columns; for a committee, the probabilities by its members
+    of: str  # description of X
+    standardize: bool = True  # the columns of X
 
 
 def embed(fitted: Any, fold: Fold, training: Array, held_out: Array, seed: int) -> Embedded:

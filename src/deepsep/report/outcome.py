@@ -11,7 +11,8 @@ from deepsep.core.label_origins import LabelOrigins
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, corrected
 from deepsep.evaluation.intervals import share_right
-from deepsep.report.wording import join_words, percent, span
+from deepsep.evaluation.learning_curve import MORE_LABELS, Gain, LearningCurve
+from deepsep.report.wording import join_words, percent, points, span
 
 Array = NDArray[Any]
 
@@ -27,37 +28,30 @@ def judge(accuracy: dict[str, Any] | None) -> str:
     """
     if accuracy is None or not accuracy["holds_for_unlabelled"]:
         return NOT_SHOWN
-    methods = {line["key"]: line for line in accuracy["methods"]}
-    if not methods["majority"]["against_model"]["interval"][0] > 0:
+    if not beats_guessing(accuracy):
         return NOT_SHOWN
+    methods = {line["key"]: line for line in accuracy["methods"]}
     own, guessing = (methods[key]["accuracy"]["value"] for key in ("model", "majority"))
     return "usable" if own - guessing >= (1 - guessing) / 3 else "weak"
 
 
+def beats_guessing(accuracy: dict[str, Any]) -> bool:
+    """Return whether the model is better than the most frequent class, by more than chance."""
+    majority = next(line for line in accuracy["methods"] if line["key"] == "majority")
+    return bool(majority["against_model"]["interval"][0] > 0)
+
+
 def by_share(
     held_out: Evidence,
-    unlabeled: Array,
+    unlabeled: Array,  # (u, c), probabilities of the unlabelled rows, or none: the shares are then of held-out rows
     *,
-    calibrated: bool,
-    whole: ExpectedAccuracy | None = None,
-    least_rows: int = 5,
+    # whether the probabilities are a committee's. The accuracy is then the mean confidence in the unlabelled rows,
+    # corrected by the held-out ones; otherwise the share of the held-out rows that are right.
+    calibrated: bool = True,
+    whole: ExpectedAccuracy | None = None,  # the accuracy to expect of all rows, if it is known
+    least_rows: int = 5,  # number of held-out rows below which the curve ends
 ) -> list[dict[str, Any]]:
-    """Return the accuracy on the surest 100 %, 90 % ... 20 % of the rows: the risk-coverage curve.
-
-    Parameters
-    ----------
-    held_out : Evidence
-        Of held-out rows.
-    unlabeled : array (u, c)
-        Probabilities of the unlabelled rows; the shares are theirs, or those of the held-out rows if there are none.
-    calibrated : bool
-        Whether the probabilities are a committee's. The accuracy is then the mean confidence in the unlabelled rows,
-        corrected by the held-out ones; otherwise the share of the held-out rows that are right.
-    whole : ExpectedAccuracy, optional
-        The accuracy to expect of all rows, if it is known.
-    least_rows : int, default=5
-        Number of held-out rows below which the curve ends.
-    """
+    """Return the accuracy on the surest 100 %, 90 % ... 20 % of the rows: the risk-coverage curve."""
     p, codes, weight, repeats, unseen = held_out
     confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
     rows = unlabeled.max(axis=1) if len(unlabeled) else confidence
@@ -94,13 +88,7 @@ def by_share(
 
 
 def surest_part(points: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the largest part of the surest rows with at most half the error rate of all rows; None if there is none.
-
-    Parameters
-    ----------
-    points : list of dict
-        From :func:`by_share`.
-    """
+    """Return the largest part of :func:`by_share` with at most half the error rate of all rows; None without one."""
     if not points or points[0]["accuracy"] == 1:
         return None
     most = (1 - points[0]["accuracy"]) / 2
@@ -119,18 +107,12 @@ def surest_sentence(part: dict[str, Any], n_unlabeled: int) -> str:
     return f"{sentence}; they are {part['unlabelled']:,} of the {n_unlabeled:,} unlabelled rows."
 
 
-def condition(origins: LabelOrigins, population: str, shares: dict[str, float] | None) -> str | None:
-    """Return the assumption behind the stated accuracy, in words; None if there is none.
-
-    Parameters
-    ----------
-    origins : LabelOrigins
-        How the labels were drawn.
-    population : {"labels", "given", "estimated"}
-        The class shares that the accuracy refers to.
-    shares : dict of str to float, optional
-        The estimated ones.
-    """
+def condition(
+    origins: LabelOrigins,
+    population: str,  # the class shares that the accuracy refers to: "labels", "given" or "estimated"
+    shares: dict[str, float] | None,  # the estimated ones
+) -> str | None:
+    """Return the assumption behind the stated accuracy, in words; None if there is none."""
     if population == "given":
         return None if origins.given else "if the labels of each class are a random part of it"
     if origins.basis == "random":
@@ -146,29 +128,13 @@ def condition(origins: LabelOrigins, population: str, shares: dict[str, float] |
 
 def what_helps(
     verdict: str,
-    counts: Array,
-    interval: list[float],
+    counts: Array,  # (c,), labels of each class
+    interval: list[float],  # of the accuracy
     priors_given: bool,
     by_quotas: bool,
-    more_labels: str | None = None,
+    more_labels: str | None = None,  # a sentence on the gain from them
 ) -> list[str]:
-    """Return sentences on what would help most.
-
-    Parameters
-    ----------
-    verdict : str
-        From :func:`judge`.
-    counts : array (c,)
-        Labels of each class.
-    interval : list
-        Of the accuracy.
-    priors_given : bool
-        Whether the shares of the classes in the population are known.
-    by_quotas : bool
-        Whether the labels fill quotas.
-    more_labels : str, optional
-        A sentence on the gain from more labels.
-    """
+    """Return sentences on what would help most."""
     n, sentences = int(counts.sum()), []
     if not priors_given and by_quotas:
         sentences.append(
@@ -189,3 +155,46 @@ def what_helps(
             f"With {n} labels, columns that tell more about the classes would probably help more than more labels."
         )
     return sentences
+
+
+def more_labels(curve: LearningCurve | None) -> dict[str, Any] | None:
+    """Return the gain to expect from 50 more labels, and the points of its figure; None without a learning curve."""
+    if curve is None:
+        return None
+    gain = curve.gain(MORE_LABELS)
+    ahead = [curve.n_labels + step * MORE_LABELS // 2 for step in (1, 2, 3, 4)]  # half of the 50 labels each
+    return {
+        "labels": MORE_LABELS,
+        "gain": gain.value,
+        "interval": gain.interval,
+        "sentence": gain_sentence(gain),
+        "today": {"labels": curve.n_labels, "accuracy": curve.today.value},
+        "ahead": [_ahead(curve, n) for n in ahead],
+        "forest": [
+            {"labels": float(n), "accuracy": float(1 - error)}
+            for n, error in zip(curve.labels, curve.error, strict=True)
+        ],
+    }
+
+
+def _ahead(curve: LearningCurve, n: int) -> dict[str, Any]:
+    gain = curve.gain(n - curve.n_labels)
+    interval = [min(max(curve.today.value + end, 0.0), 1.0) for end in gain.interval]
+    return {"labels": n, "accuracy": curve.today.value + gain.value, "interval": interval}
+
+
+def gain_sentence(gain: Gain) -> str:
+    """Return a sentence on the gain to expect from 50 more labels, in points.
+
+    Examples
+    --------
+    >>> gain_sentence(Gain(0.021, 0.01))
+    '50 more labels, drawn like these, should bring about +2.1 points (+0.5 to +3.7).'
+    >>> gain_sentence(Gain(0.003, 0.01))
+    '50 more labels, drawn like these, would hardly help: between −1.3 and +1.9 points.'
+    """
+    low, high = map(points, gain.interval)
+    if gain.value < 0.005:
+        return f"{MORE_LABELS} more labels, drawn like these, would hardly help: between {low} and {high} points."
+    gained = f"about {points(gain.value)} points ({low} to {high})"
+    return f"{MORE_LABELS} more labels, drawn like these, should bring {gained}."

@@ -155,12 +155,8 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
 
 def _compared(comparison: dict[str, Any]) -> Any:
     """Draw the accuracy of the methods of a comparison, with the best one highlighted."""
-    keys = ["model", *(entry["name"] for entry in comparison["methods"][1:])]
-    lines = [
-        {"key": key, "name": entry["name"], "accuracy": entry["accuracy"]}
-        for key, entry in zip(keys, comparison["methods"], strict=True)
-    ]
-    return figures.draw_intervals(lines)
+    best, *others = comparison["methods"]
+    return figures.draw_intervals([{**best, "key": "model"}, *({**entry, "key": entry["name"]} for entry in others)])
 
 
 def _by_share(points: list[dict[str, Any]]) -> Any:

@@ -7,36 +7,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.report.readable import features_of
+from deepsep.report.readable import Feature
 
 Array = NDArray[Any]
 
 MAX_PROFILE_ROWS = 50_000
 
 
-def profiles(table: Any, codes: Array, classes: list[str]) -> list[dict[str, Any]]:
-    """Return for each class the features in which it differs most from all rows, in standard deviations.
-
-    Parameters
-    ----------
-    table : frame or matrix (n, columns)
-        The rows.
-    codes : array (n,)
-        The class of each row.
-    classes : list of str
-        Names of the classes.
-    """
-    features = features_of(table)
+def profiles(features: list[Feature], codes: Array, classes: list[str]) -> list[dict[str, Any]]:
+    """Return for each class the features in which it differs most from all rows, in standard deviations."""
     values = np.stack([feature.values for feature in features]) if features else np.empty((0, len(codes)))
     known = ~np.isnan(values)
     filled = np.where(known, values, 0.0)
-    mean = _divide(filled.sum(axis=1), known.sum(axis=1))
-    spread = np.sqrt(_divide((np.where(known, values - mean[:, None], 0.0) ** 2).sum(axis=1), known.sum(axis=1)))
+    mean = ratio(filled.sum(axis=1), known.sum(axis=1))
+    spread = np.sqrt(ratio((np.where(known, values - mean[:, None], 0.0) ** 2).sum(axis=1), known.sum(axis=1)))
     result = []
     for k, name in enumerate(classes):
         own = codes == k
-        inside = _divide(filled[:, own].sum(axis=1), known[:, own].sum(axis=1))
-        size = _divide(inside - mean, spread)
+        inside = ratio(filled[:, own].sum(axis=1), known[:, own].sum(axis=1))
+        size = ratio(inside - mean, spread)
         result.append(
             {
                 "class": name,
@@ -49,7 +38,7 @@ def profiles(table: Any, codes: Array, classes: list[str]) -> list[dict[str, Any
 
 
 def _largest_differences(
-    features: list[Any],
+    features: list[Feature],
     inside: Array,
     everyone: Array,
     size: Array,
@@ -86,5 +75,6 @@ def _largest_differences(
     return lines
 
 
-def _divide(a: Array, b: Array) -> Array:
+def ratio(a: Array, b: Array) -> Array:
+    """Return a / b, NaN where b is not above 0."""
     return np.asarray(np.divide(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))

@@ -13,17 +13,7 @@ from deepsep.report.wording import percent, points, span
 
 
 def check_comparison(comparison: Any, known: Labels, columns: Sequence[str]) -> None:
-    """Raise if this is not a comparison of methods on the same table and labels.
-
-    Parameters
-    ----------
-    comparison : dict
-        The result of :func:`deepsep.study.compare`.
-    known : Labels
-        Labels of the table.
-    columns : sequence of str
-        Its columns. Those that the comparison left out, such as identifiers, may be missing.
-    """
+    """Raise if this is not a comparison of methods on these labels and columns, except those that it left out."""
     keys = (
         *("labelled", "unlabelled_rows", "columns", "columns_left_out", "classes", "labels_per_class", "weighted"),
         *("by_shares", "folds", "repeats", "methods", "unlabelled", "settings", "findings", "notes", "verdict"),

@@ -1,4 +1,4 @@
-"""Columns as readable features: numbers, dates, and one yes-or-no feature per category."""
+"""The columns that a model uses, and as readable features: numbers, dates, and a yes-or-no feature per category."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from deepsep.core.column_kinds import kind_of, seconds_of
+from deepsep.core.column_kinds import ColumnType, seconds_of
+from deepsep.core.model_parts import first_step
 from deepsep.report.wording import number, percent
-from deepsep.table.columns import as_frame
+from deepsep.table.columns import UsefulColumns, as_frame, decide, for_encoders
 
 Array = NDArray[Any]
 
@@ -20,24 +22,12 @@ SECONDS_PER_DAY = 86_400.0
 
 @dataclass(frozen=True)
 class Feature:
-    """One property of the rows.
+    """One property of the rows."""
 
-    Attributes
-    ----------
-    column : str
-        The column of the user's table.
-    level : str or None
-        The category, for a yes-or-no feature; None for a number or a date.
-    kind : {"number", "date", "level"}
-        The type of the values.
-    values : array (n,) of float
-        Numbers, NaN where missing; days since 1970 for dates; 1 or 0 for categories.
-    """
-
-    column: str
-    level: str | None
+    column: str  # the column of the user's table
+    level: str | None  # the category, for a yes-or-no feature; None for a number or a date
     kind: Literal["number", "date", "level"]
-    values: Array
+    values: Array  # (n,), numbers, NaN where missing; days since 1970 for dates; 1 or 0 for categories
 
     @property
     def name(self) -> str:
@@ -55,46 +45,40 @@ class Feature:
         return number(value)
 
 
-def features_of(table: Any) -> list[Feature]:
-    """Return the features of a table."""
+def typed_columns(model: Any, table: Any) -> tuple[pd.DataFrame, dict[str, ColumnType], dict[str, str]]:
+    """Return the columns that a model uses, converted to their types; the types; and why other columns are left out."""
+    first = first_step(model)
+    if isinstance(first, UsefulColumns):
+        return first.transform(table), first.schema_, first.left_out_
     frame = as_frame(table)
-    return [feature for name in frame.columns for feature in _of_column(name, frame[name])]
+    decided = {name: decide(frame[name]) for name in frame.columns}
+    kinds = {name: each.kind for name, each in decided.items() if each.kind is not None}
+    return pd.DataFrame({name: for_encoders(decided[name].cells, kind) for name, kind in kinds.items()}), kinds, {}
 
 
-def _of_column(name: str, column: Any, max_levels: int = 30) -> list[Feature]:
-    kind, missing = kind_of(column), column.isna().to_numpy()
+def features_of(model: Any, table: Any) -> list[Feature]:
+    """Return the features of the columns that a model uses."""
+    columns, kinds, _ = typed_columns(model, table)
+    return [feature for name, kind in kinds.items() for feature in _of_column(name, columns[name], kind)]
+
+
+def _of_column(name: str, column: pd.Series[Any], kind: ColumnType, max_levels: int = 30) -> list[Feature]:
+    missing = column.isna().to_numpy()
     if kind == "boolean":
-        return [
-            Feature(name, "yes", "level", column.fillna(False).to_numpy(float)),
-            *_if_missing(name, missing),
-        ]
-    if kind == "date":
-        return [Feature(name, None, "date", _days(column)), *_if_missing(name, missing)]
-    if kind == "number":
-        values = column.to_numpy(dtype=float, na_value=np.nan)
+        own = [Feature(name, "yes", "level", (column == "true").to_numpy(float))]
+    elif kind == "date":
+        own = [Feature(name, None, "date", np.floor(seconds_of(column)) / SECONDS_PER_DAY)]
+    elif kind == "number":
         largest = float(np.finfo(np.float32).max)  # trees compute in single precision
-        values = np.clip(np.where(np.isfinite(values), values, np.nan), -largest, largest)
-        if np.isin(values[~missing], (0, 1)).all() and not missing.all():
-            return [Feature(name, "1", "level", np.nan_to_num(values)), *_if_missing(name, missing)]
-        return [Feature(name, None, "number", values), *_if_missing(name, missing)]
-    text = column.astype(str).to_numpy(object)
-    text[missing] = None
-    levels, counts = np.unique(text[~missing].astype(str), return_counts=True)
-    often = np.argsort(-counts, kind="stable")[:max_levels]
-    chosen = levels[often][counts[often] >= LEAST_SHARE * len(text)]
-    return [
-        *(Feature(name, str(level), "level", (text == level).astype(float)) for level in chosen),
-        *_if_missing(name, missing),
-    ]
-
-
-def _if_missing(name: str, missing: Array) -> list[Feature]:
-    if not LEAST_SHARE <= missing.mean() < 1:
-        return []
-    return [Feature(name, "missing", "level", missing.astype(float))]
-
-
-def _days(column: Any) -> Array:
-    if getattr(column.dtype, "tz", None) is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    return np.asarray(np.floor(seconds_of(column)) / SECONDS_PER_DAY)
+        values = np.clip(column.to_numpy(float), -largest, largest)
+        binary = np.isin(values[~missing], (0, 1)).all() and not missing.all()
+        own = [Feature(name, "1", "level", np.nan_to_num(values)) if binary else Feature(name, None, "number", values)]
+    else:
+        text = column.to_numpy(object)
+        levels, counts = np.unique(text[~missing].astype(str), return_counts=True)
+        often = np.argsort(-counts, kind="stable")[:max_levels]
+        chosen = levels[often][counts[often] >= LEAST_SHARE * len(text)]
+        own = [Feature(name, str(level), "level", (text == level).astype(float)) for level in chosen]
+    if LEAST_SHARE <= missing.mean() < 1:
+        own.append(Feature(name, "missing", "level", missing.astype(float)))
+    return own

@@ -19,29 +19,13 @@ Array = NDArray[Any]
 
 def class_shares(
     known: Labels,
-    rows: Array,
-    p: Array,
-    weight: Array | None,
-    given: Array | None = None,
+    rows: Array,  # (m,), numbers of the rows that were predicted
+    p: Array,  # (m, c), their probabilities
+    weight: Array | None,  # (n,); the shares count rows, the caution compares weighted shares, as scores are weighted
+    given: Array | None = None,  # (c,), known shares in the population, to which scores refer
     held_out: Evidence | None = None,
 ) -> dict[str, Any]:
-    """Return the share of each class among labelled and among unlabelled rows, and a caution where they differ.
-
-    Parameters
-    ----------
-    known : Labels
-        Of all rows.
-    rows : array (m,)
-        Numbers of the rows that were predicted.
-    p : array (m, c)
-        Their probabilities.
-    weight : array (n,) or None
-        Weights of all rows. The shares count rows; the caution compares weighted shares, since scores are weighted.
-    given : array (c,) or None
-        Known shares in the population. Scores refer to them, so that the shares of the labels do not matter.
-    held_out : Evidence or None
-        Of labelled rows; None if no labels were held out.
-    """
+    """Return the share of each class among labelled and among unlabelled rows, and a caution where they differ."""
     alike = np.ones(len(known.codes))
     counts, predicted = _sums(known, rows, p, alike)
     labels, unlabeled = int(counts.sum()), bool(predicted.any())
@@ -87,13 +71,6 @@ def estimate(known: Labels, rows: Array, p: Array, weight: Array, held_out: Evid
     probability of a class, plus the mean of its error on held-out rows, :math:`[y_i = k] - p_{ik}`. The estimate is
     right on average if the labelled rows are a random part of the rows, or weighted to be one, however wrong the model
     is; a good model makes the interval narrow. Counting predicted labels would favour classes that are easy to predict.
-
-    Parameters
-    ----------
-    known, rows, p, held_out
-        As in :func:`class_shares`.
-    weight : array (n,)
-        Weights of all rows.
 
     Returns
     -------

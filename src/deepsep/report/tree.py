@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.evaluation.intervals import wilson
-from deepsep.report.readable import Feature, features_of
+from deepsep.report.readable import Feature
 from deepsep.report.wording import number
 
 Array = NDArray[Any]
@@ -27,21 +27,8 @@ class _Bounds:
     missing: bool = True  # whether rows with a missing value follow the path
 
 
-def imitate(table: Any, codes: Array, classes: list[str], depth: int, seed: int) -> dict[str, Any]:
+def imitate(features: list[Feature], codes: Array, classes: list[str], depth: int, seed: int) -> dict[str, Any]:
     """Fit a shallow tree to the predictions of a model; return its rules and how often it agrees with the model.
-
-    Parameters
-    ----------
-    table : frame or matrix (n, columns)
-        The rows.
-    codes : array (n,)
-        The predicted classes.
-    classes : list of str
-        Names of the classes.
-    depth : int
-        Depth of the tree.
-    seed : int
-        Seed of the rows that are held out.
 
     Returns
     -------
@@ -51,7 +38,6 @@ def imitate(table: Any, codes: Array, classes: list[str], depth: int, seed: int)
     """
     from sklearn.tree import DecisionTreeClassifier
 
-    features = features_of(table)
     # A table without usable features, such as one of free text, gives a tree of one leaf.
     parts = [feature.values for feature in features] or [np.zeros(len(codes))]
     X = np.stack(parts, axis=1).astype(np.float32)

@@ -112,20 +112,12 @@ def measure(cell: Cell, table: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CellRows:
-    """Rows of a cell as a method gets them: encoded features and class codes.
+    """Rows of a cell as a method gets them: encoded features and class codes."""
 
-    Attributes
-    ----------
-    X, y
-        The training rows: labelled, then unlabelled, whose code is -1.
-    validation, test : (X, y)
-        The validation rows, and the unlabelled rows with their true classes.
-    """
-
-    X: Any
+    X: Any  # the training rows: labelled, then unlabelled, whose code is -1
     y: Array
-    validation: tuple[Any, Array]
-    test: tuple[Any, Array]
+    validation: tuple[Any, Array]  # (X, y)
+    test: tuple[Any, Array]  # the unlabelled rows with their true classes
 
 
 @lru_cache(maxsize=1)

@@ -21,7 +21,7 @@ from deepsep.core.probability import prior_shift, shifted
 from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.frames import take
-from deepsep.evaluation.out_of_fold import Candidate, Fold, fit_folds
+from deepsep.evaluation.out_of_fold import Candidate, Fold, FoldFits
 from deepsep.evaluation.population import RawProbabilities, held_out_weights, tempered
 
 Array = NDArray[Any]
@@ -204,17 +204,9 @@ class ComparedFits:
             if on_work is not None:
                 on_work(min(done + number * seconds, total), total, what)
 
-        fits = fit_folds(
-            candidates,
-            self.X,
-            self.labels,
-            self.folds,
-            weight=self.given_weight,
-            after_fit=None if self.shares is None else partial(_shift, self.shares),
-            kept_failures=(ValueError,),
-            n_jobs=self.n_jobs,
-            on_fold=on_fold,
-        )
+        look = None if self.shares is None else partial(_shift, self.shares)
+        given = candidates, self.X, self.labels, self.folds, self.given_weight
+        fits = FoldFits(*given, after_fit=look, kept_failures=(ValueError,)).fit(self.n_jobs, on_fold)
         for name, p in fits.p.items():
             shifts = [extra[name] for extra in fits.extras] if self.shares is not None else []
             for number, shift in enumerate(shifts):

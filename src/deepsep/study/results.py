@@ -144,13 +144,6 @@ def corrected_resampled_t(gains: Sequence[float] | Array, shared: float) -> floa
     their correlation, the variance of the mean of J differences is :math:`(1/J + \rho / (1 - \rho)) s^2`, not
     :math:`s^2 / J`. Nadeau and Bengio take the share of test rows for :math:`\rho`: where all rows are either trained
     on or tested on, :math:`\rho / (1 - \rho)` is the number of test rows over that of training rows.
-
-    Parameters
-    ----------
-    gains : array (J,)
-        Differences, one per split.
-    shared : float
-        Share of the test rows of one split that are test rows of another one, below 1.
     """
     from scipy import stats
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deepsep.files.atomic import replace_file
 from deepsep.study import results
 from deepsep.study.cells import Cell, is_done, read_report
 from deepsep.study.curves import figure_4, figure_5
@@ -84,11 +85,8 @@ def write(
     files["summary.md"] = page(
         study, experiment.plan, experiment.cells, len(experiment.pending), about, command, published
     )
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        part = folder / f".{name}.part"
-        part.write_text(text, encoding="utf-8", newline="\n")
-        part.replace(folder / name)
+        replace_file(folder / name, text.encode())
     return {name: folder / name for name in files}
 
 

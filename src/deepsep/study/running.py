@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepsep.core.column_kinds import kind_of
-from deepsep.core.worker_processes import end_with, without_interrupts
-from deepsep.errors import DataError, DeepSepError, missing_package
+from deepsep.errors import DataError, DeepSepError
+from deepsep.evaluation.out_of_fold import in_parallel
 from deepsep.files.atomic import writing
 from deepsep.study.cells import Cell, is_done, run_cell
 from deepsep.study.splits import LABELED_SIZES, RowPlan, plan
@@ -137,14 +135,7 @@ def _configuration(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": method, "settings": dict(settings), "parameters": parameters(method, settings)}
 
 
-def run(
-    experiment: Experiment,
-    *,
-    jobs: int = 1,
-    engine: Literal["local", "ray"] = "local",
-    address: str | None = None,
-    on_cell: Callable[[], object] | None = None,
-) -> None:
+def run(experiment: Experiment, *, jobs: int = 1, on_cell: Callable[[], object] | None = None) -> None:
     """Fit every cell that is not finished.
 
     Parameters
@@ -152,9 +143,7 @@ def run(
     experiment : Experiment
         The result of :func:`prepare`.
     jobs : int
-        Number of processes on this machine.
-    engine, address
-        "ray" fits the cells on a Ray cluster, which must be able to reach the results folder under the same path.
+        Number of processes.
     on_cell : callable, optional
         Called after each cell, for example to advance a progress bar.
 
@@ -163,19 +152,14 @@ def run(
     DeepSepError
         If cells failed; all others are finished all the same.
     """
-    pending = experiment.pending
-    fit = _on_ray(address) if engine == "ray" else _on_this_machine(jobs)
-    failures = []
-    for failure in fit((cell, experiment.table, experiment.cells_folder) for cell in pending):
-        if failure is not None:
-            failures.append(failure)
+    pending, failures = experiment.pending, []
+    tasks = ((attempt, (cell, experiment.table, experiment.cells_folder)) for cell in pending)
+    for _, failure in in_parallel(tasks, jobs):
+        failures += [] if failure is None else [failure]
         if on_cell is not None:
             on_cell()
     if failures:
         raise DeepSepError(f"{len(failures)} of {len(pending)} cells failed. The first: {failures[0]}")
-
-
-Task = tuple[Cell, Path, Path]
 
 
 def attempt(cell: Cell, table: Path, folder: Path) -> str | None:
@@ -189,51 +173,6 @@ def attempt(cell: Cell, table: Path, folder: Path) -> str | None:
     except Exception as error:
         return f"{cell.method} at {cell.labels} labels, shuffle {cell.shuffle + 1}: {type(error).__name__}: {error}"
     return None
-
-
-def _attempt_here(cell: Cell, table: Path, folder: Path, parent: int) -> str | None:
-    end_with(parent)
-    return attempt(cell, table, folder)
-
-
-def _on_this_machine(jobs: int) -> Callable[[Iterable[Task]], Iterator[str | None]]:
-    from joblib import Parallel, delayed, parallel_config
-
-    def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
-        # One thread per worker, so that results do not depend on the number of workers.
-        with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-            with without_interrupts():
-                results = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
-                    delayed(_attempt_here)(*task, os.getpid()) for task in tasks
-                )
-            yield from results
-
-    return fit
-
-
-def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | None]]:
-    try:
-        ray: Any = import_module("ray")
-    except ModuleNotFoundError as error:
-        raise missing_package('the engine "ray"', "ray") from error
-
-    def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
-        started_here = not ray.is_initialized()
-        if started_here:
-            one_thread = {"env_vars": {"OMP_NUM_THREADS": "1"}}
-            place = address or os.environ.get("RAY_ADDRESS") or "local"
-            ray.init(address=place, runtime_env=one_thread, log_to_driver=False)
-        try:
-            remote = ray.remote(num_cpus=1)(attempt)
-            waiting = [remote.remote(*task) for task in tasks]
-            while waiting:
-                ready, waiting = ray.wait(waiting)
-                yield from ray.get(ready)
-        finally:
-            if started_here:
-                ray.shutdown()
-
-    return fit
 
 
 def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, str]:

@@ -36,22 +36,16 @@ class Split:
 
 
 def plan(
-    counts: Array,
+    counts: Array,  # (c,), number of rows per class
     *,
+    # wanted numbers. A size is left out, with a notice, if it is below the number of classes, if a class has too few
+    # rows for it, or if it would leave fewer than ``least_per_class`` test rows per class.
     sizes: Sequence[int] = LABELED_SIZES,
     validation: int = 100,
     test_per_class: int = 956,
     least_per_class: int = 30,
 ) -> RowPlan:
     """Return the plan that the class sizes allow.
-
-    Parameters
-    ----------
-    counts : array (c,)
-        Number of rows per class.
-    sizes, validation, test_per_class
-        Wanted numbers. A size is left out, with a notice, if it is below the number of classes, if a class has too few
-        rows for it, or if it would leave fewer than ``least_per_class`` test rows per class.
 
     Raises
     ------
@@ -79,15 +73,7 @@ def plan(
 
 
 def shared_test_rows(counts: Array, plan: RowPlan) -> float:
-    """Return the expected share of the test rows of a shuffle that are test rows of another one, too.
-
-    Parameters
-    ----------
-    counts : array (c,)
-        Number of rows per class.
-    plan : RowPlan
-        Of these rows.
-    """
+    """Return the expected share of the test rows of a shuffle that are test rows of another one, too."""
     return float(np.mean(plan.test_per_class / counts))
 
 

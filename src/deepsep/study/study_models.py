@@ -99,19 +99,7 @@ def changed_defaults() -> dict[str, Any]:
 
 
 def models_of(name: str, model: Any, X: Any, y: Array, X_test: Any) -> tuple[dict[str, Array], list[dict[str, Array]]]:
-    """Return the probabilities of every model that a fit yields, and those of DeepSep after every round.
-
-    Parameters
-    ----------
-    name : str
-        Name of the method.
-    model : estimator
-        Fitted.
-    X, y
-        The training rows and their class codes, -1 for unlabelled rows.
-    X_test
-        The rows to predict.
-    """
+    """Return the probabilities of every model that a fit yields, and those of DeepSep after every round."""
     if name != "deepsep":
         title = STUDY_METHODS[name].title if name in STUDY_METHODS else find_method(name).title
         return {title: model.predict_proba(X_test)}, []

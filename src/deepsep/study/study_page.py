@@ -47,21 +47,15 @@ class StudyResults:
 
 
 def page(
-    study: StudyResults, plan: RowPlan, cells: Sequence[Cell], missing: int, about: str, command: str, published: bool
+    study: StudyResults,
+    plan: RowPlan,
+    cells: Sequence[Cell],
+    missing: int,  # number of unfinished cells
+    about: str,  # description of the table; may be empty
+    command: str,  # may be empty
+    published: bool,  # whether to show the paper's averages next to ours
 ) -> str:
-    """Return the page in Markdown.
-
-    Parameters
-    ----------
-    study : StudyResults
-        The results.
-    plan, cells, missing
-        The plan for the rows, all cells, and the number of unfinished ones.
-    about, command : str
-        Description of the table, and the command that was run; either may be empty.
-    published : bool
-        Whether to show the paper's averages next to ours.
-    """
+    """Return the page in Markdown."""
     shuffles, trials = len({cell.shuffle for cell in cells}), cells[0].trials
     shared = float(study.results["shared_test_rows"].mean())
     models = study.results[study.results["method"].isin(study.table_1.index.unique("method"))]

@@ -26,27 +26,15 @@ def is_installed() -> bool:
 
 def tune(
     name: str,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any],  # that are fixed
     X: Any,
-    y: Array,
-    validation: tuple[Any, Array],
+    y: Array,  # codes of the classes, -1 for unlabelled rows
+    validation: tuple[Any, Array],  # rows and their classes
     *,
     trials: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Return the settings that are most accurate on the validation rows; the first trial is the method's defaults.
-
-    Parameters
-    ----------
-    name, settings
-        The method, and settings that are fixed.
-    X, y
-        The training rows and their class codes, -1 for unlabelled rows.
-    validation : (X, y)
-        The validation rows and their classes.
-    trials, seed : int
-        Number of fits, and the seed of the search and of each fit.
-    """
+    """Return the settings that are most accurate on the validation rows; the first trial is the method's defaults."""
     if not is_installed():
         raise missing_package("tuning", "optuna")
     optuna: Any = import_module("optuna")

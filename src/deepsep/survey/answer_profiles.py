@@ -17,22 +17,13 @@ MAX_PHRASE_LENGTH = 36  # characters of a question and its answer in a name
 
 
 def count_answers(
-    X: Any, labels: Array, questions: Sequence[Question], n_segments: int, weight: Array | None = None
+    X: Any,  # (n, answers), one-hot
+    labels: Array,  # (n,), segment of each row; -1 for none
+    questions: Sequence[Question],  # in the order of the columns of X
+    n_segments: int,
+    weight: Array | None = None,  # (n,)
 ) -> tuple[Array, Array]:
     """Count, per segment, the respondents who gave each answer, and those who answered its question at all.
-
-    Parameters
-    ----------
-    X : CSR matrix (n, answers)
-        One-hot answers.
-    labels : array (n,) of int
-        Segment of each row; -1 for none.
-    questions : sequence of Question
-        In the order of the columns of X.
-    n_segments : int
-        Number of segments, k.
-    weight : array (n,), optional
-        Weights of the respondents.
 
     Returns
     -------

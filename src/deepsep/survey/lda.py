@@ -96,21 +96,7 @@ class AnswersLDA(LatentDirichletAllocation):
 
 
 def fit_lda(X: Any, n_segments: int, *, seeds: Array, max_iter: int, sample_weight: Array | None = None) -> AnswersLDA:
-    """Return the fit with the lowest perplexity on the training rows, its segments sorted by size.
-
-    Parameters
-    ----------
-    X : CSR matrix (n, answers)
-        Zeros and ones.
-    n_segments : int
-        k, the number of segments.
-    seeds : array of int
-        One per start.
-    max_iter : int
-        Passes over the rows.
-    sample_weight : array (n,), optional
-        Positive weights of the rows.
-    """
+    """Return the fit, of one per seed, with the lowest perplexity on the training rows, its segments sorted by size."""
     fits = (
         AnswersLDA(n_segments, learning_method="batch", max_iter=max_iter, random_state=int(seed)).fit(
             X, sample_weight=sample_weight

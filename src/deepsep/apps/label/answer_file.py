@@ -22,19 +22,10 @@ ANSWER_COLUMN = "answer"  # its values: "label" or "not sure"
 
 
 class Answer(NamedTuple):
-    """Answer of a person about a row.
+    """Answer of a person about a row."""
 
-    Attributes
-    ----------
-    label : str or None
-        The class; None for "not sure".
-    drawn : str or None
-        Origin of the row: "random", "chosen" by the model or a search, "quota" in a file from elsewhere, or None if it
-        is not known.
-    """
-
-    label: str | None
-    drawn: str | None
+    label: str | None  # the class; None for "not sure"
+    drawn: str | None  # "random", "chosen" by the model or a search, "quota" in a file from elsewhere; None: not known
 
 
 class Answers:

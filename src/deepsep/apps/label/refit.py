@@ -21,52 +21,25 @@ REFIT_MEMBERS = ["random-forest", "lightgbm-few-labels"]  # as in benchmarks/lab
 
 
 class Job(NamedTuple):
-    """Input of a refit.
+    """Input of a refit."""
 
-    Attributes
-    ----------
-    X : DataFrame
-        Labelled rows, and unlabelled ones to learn from and to choose among.
-    labels : list of str or None
-        Their labels.
-    labels_drawn : list of str or None
-        The origin of each label: only labels drawn at random, or for quotas, tell the accuracy.
-    free : array of bool
-        Whether a row may be chosen.
-    n : int
-        Number of rows to choose.
-    label : str
-        Name of the column of labels.
-    seed : int
-        Seed of the fit and the choice.
-    """
-
-    X: pd.DataFrame
-    labels: list[str | None]
+    X: pd.DataFrame  # labelled rows, and unlabelled ones to learn from and to choose among
+    labels: list[str | None]  # their labels
+    # the origin of each label: only labels drawn at random, or for quotas, tell the accuracy
     labels_drawn: list[str | None]
-    free: Array
-    n: int
-    label: str
-    seed: int
+    free: Array  # whether a row may be chosen
+    n: int  # number of rows to choose
+    label: str  # name of the column of labels
+    seed: int  # seed of the fit and the choice
 
 
 class Refit(NamedTuple):
-    """Result of a refit.
+    """Result of a refit."""
 
-    Attributes
-    ----------
-    rows : list of int
-        Places of the chosen rows in the table of the job, the most uncertain first.
-    accuracy : tuple of float, optional
-        The share of the unlabelled rows that should be right, and the ends of an interval of 90 %; None if too few rows
-        can tell.
-    columns : list of str
-        The columns that the model uses, the most important first.
-    """
-
-    rows: list[int]
+    rows: list[int]  # places of the chosen rows in the table of the job, the most uncertain first
+    # share of unlabelled rows that should be right, and the ends of its 90 % interval; None if too few rows can tell
     accuracy: tuple[float, float, float] | None
-    columns: list[str]
+    columns: list[str]  # the columns that the model uses, the most important first
 
 
 def refit(job: Job) -> Refit:

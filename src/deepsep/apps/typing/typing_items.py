@@ -15,27 +15,13 @@ from deepsep.survey.questions import Question, encode, read_column
 
 @dataclass(frozen=True)
 class Item:
-    """A question with one answer from a list.
+    """A question with one answer from a list."""
 
-    Attributes
-    ----------
-    name : str
-        Text of the question, and name of the column of its answers.
-    answers : tuple of str
-        The answers that count.
-    question : str
-        The column of the survey.
-    option : str or None
-        For a question that takes several answers: the one of them that "Yes" or "No" is about.
-    kind : str
-        Kind of the question.
-    """
-
-    name: str
-    answers: tuple[str, ...]
-    question: str
-    option: str | None
-    kind: str
+    name: str  # text of the question, and name of the column of its answers
+    answers: tuple[str, ...]  # the answers that count
+    question: str  # the column of the survey
+    option: str | None  # for a question that takes several answers: the one of them that "Yes" or "No" is about
+    kind: str  # of the question
 
 
 def items_of(questions: Sequence[Question]) -> list[Item]:

@@ -19,7 +19,7 @@ from openpyxl.utils import get_column_letter
 
 from deepsep.apps.workbook.crosstabs import Line, profile_lines, profiled_column
 from deepsep.apps.workbook.guide import Lines, guide
-from deepsep.apps.workbook.segment_tests import difference
+from deepsep.apps.workbook.segment_tests import Difference, difference
 from deepsep.apps.workbook.sheets import (
     DATE_FORMAT,
     DEVIATION_FORMAT,
@@ -32,7 +32,6 @@ from deepsep.apps.workbook.sheets import (
     add_table,
 )
 from deepsep.core.labels import Labels, as_labels
-from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import in_batches, take
 from deepsep.evaluation.holm import holm
@@ -41,9 +40,10 @@ from deepsep.evaluation.population import read_weights
 from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS
 from deepsep.files.atomic import writing
 from deepsep.models import provenance_of
+from deepsep.report.readable import typed_columns
 from deepsep.report.summary import summarize
 from deepsep.scoring.to_label import LABEL_SHEET, fill_in_sheet, rows_to_label
-from deepsep.table.columns import UsefulColumns, as_frame
+from deepsep.table.columns import as_frame
 from deepsep.table.excel_cells import PERCENT_FORMAT
 
 Array = NDArray[Any]
@@ -193,13 +193,12 @@ def _summary(summary: dict[str, Any]) -> Lines:
     if accuracy is None:
         lines.append(("Not known", " ".join(summary["notes"]), None))
     else:
-        own = next(line for line in accuracy["methods"] if line["key"] == "model")
-        low, high = own["accuracy"]["interval"]
+        by_key = {line["key"]: line["accuracy"] for line in accuracy["methods"]}
+        low, high = by_key["model"]["interval"]
         what = "Expected of the unlabelled rows" if accuracy["expected"] else "Of held-out labelled rows"
-        lines.append((what, own["accuracy"]["value"], PERCENT_FORMAT))
+        lines.append((what, by_key["model"]["value"], PERCENT_FORMAT))
         lines += [("    90 % interval, from", low, PERCENT_FORMAT), ("    to", high, PERCENT_FORMAT)]
-        guessing = next(line for line in accuracy["methods"] if line["key"] == "majority")
-        lines.append(("Of always guessing the largest", guessing["accuracy"]["value"], PERCENT_FORMAT))
+        lines.append(("Of always guessing the largest", by_key["majority"]["value"], PERCENT_FORMAT))
         lines.append(("Held-out rows", accuracy["held_out"], WHOLE_FORMAT))
     lines += [("", None, None), ("What it rests on", None, None)]
     counted = {"Rows": "rows", "Labelled rows": "labelled", "Unlabelled rows": "unlabelled", "Columns": "columns"}
@@ -266,9 +265,7 @@ def _add_profiles(
     n_segments, names = len(known.classes), [str(name) for name in known.classes]
     w = np.ones(len(known.codes)) if weight is None else weight
     rows = _some_rows(known, seed)
-    columns, left_out = take(frame, rows), {}
-    if is_pipeline(model) and isinstance(model[0], UsefulColumns):
-        columns, left_out = model[0].transform(columns), model[0].left_out_
+    columns, _, left_out = typed_columns(model, take(frame, rows))
     if columns.shape[1] > MAX_PROFILE_COLUMNS:
         notes.append(f"Of {columns.shape[1]:,} columns, the first {MAX_PROFILE_COLUMNS:,} are profiled and tested.")
         columns = columns.iloc[:, :MAX_PROFILE_COLUMNS]
@@ -282,15 +279,13 @@ def _add_profiles(
     segment = np.where(known.codes >= 0, known.codes, proba.argmax(axis=1))[rows]
     w, of_labels = w[rows], known.labeled[rows]
     lines: list[Line] = []
-    found, kinds = [], []
-    for name in map(str, columns):
+    found: dict[str, tuple[str, Difference, Difference]] = {}  # by labelled rows, and by all
+    for name in columns:
         column = profiled_column(name, columns[name])
         lines += profile_lines(column, segment, n_segments, w)
         own = difference(column.part(of_labels), segment[of_labels], w[of_labels])
-        found.append((own, difference(column, segment, w)))
-        kinds.append(column.kind)
-    adjusted = holm([own.p for own, _ in found])
-    by_column = dict(zip(map(str, columns), adjusted, strict=True))
+        found[name] = column.kind, own, difference(column, segment, w)
+    adjusted = dict(zip(found, holm([own.p for _, own, _ in found.values()]), strict=True))
     sizes = [
         "(all)",
         "rows",
@@ -301,7 +296,7 @@ def _add_profiles(
         book,
         "Profiles",
         head,
-        [[*sizes, *[None] * (n_segments + 1)], *(_profile_row(line, by_column[line.column]) for line in lines)],
+        [[*sizes, *[None] * (n_segments + 1)], *(_profile_row(line, adjusted[line.column]) for line in lines)],
         styles=[*[None] * (3 + n_segments), *[INDEX_FORMAT] * n_segments, P_FORMAT],
         widths={"Column": 26, "Value": 20, **dict.fromkeys(head[2:], 14.0)},
         frozen=3,
@@ -313,10 +308,10 @@ def _add_profiles(
         sheet.conditional_formatting.add(where, FormulaRule(formula=[formula], fill=fill))
     tests = [
         [
-            *(name, kind, own.test, own.rows, own.statistic, own.df, own.p, p),
-            *(_verdict(p), own.strength, everyone.strength),
+            *(name, kind, own.test, own.rows, own.statistic, own.df, own.p, adjusted[name]),
+            *(_verdict(adjusted[name]), own.strength, everyone.strength),
         ]
-        for name, kind, (own, everyone), p in zip(map(str, columns), kinds, found, adjusted, strict=True)
+        for name, (kind, own, everyone) in found.items()
     ]
     tests += [[name, reason, *[None] * 6, "left out", None, None] for name, reason in left_out.items()]
     add_table(

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from deepsep.core.column_kinds import kind_of, seconds_of
+from deepsep.report.profiles import ratio
 
 Array = NDArray[Any]
 Kind = Literal["number", "date", "category", "text"]
@@ -20,53 +21,25 @@ OTHER_CODE, GAP_CODE = -1, -2  # of a value without a line of its own, and of no
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a profile.
-
-    Attributes
-    ----------
-    column : str
-    what : str
-        A level of the column, or the name of a statistic.
-    unit : {"share", "number", "date", "deviations"}
-        Of the values; dates are seconds since 1970.
-    total : float
-        Of all rows.
-    values : array (segments,)
-        Of the rows of each segment; NaN where there are none.
-    index : array (segments,)
-        100 times the value over the total; NaN where that has no meaning.
-    """
+    """One line of a profile."""
 
     column: str
-    what: str
-    unit: Unit
-    total: float
-    values: Array
-    index: Array
+    what: str  # a level of the column, or the name of a statistic
+    unit: Unit  # of the values; dates are seconds since 1970
+    total: float  # of all rows
+    values: Array  # (segments,), of the rows of each segment; NaN where there are none
+    index: Array  # (segments,), 100 times the value over the total; NaN where that has no meaning
 
 
 @dataclass(frozen=True)
 class ProfiledColumn:
-    """A column in a form that can be counted.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"number", "date", "category", "text"}
-        "text" if hardly any texts are the same; numbers are then their lengths.
-    numbers : array (n,) or None
-        Values, NaN where missing; dates as seconds since 1970.
-    levels : list of str
-        The values that have a line.
-    codes : array (n,)
-        The level of each row, -1 for another value and -2 for a gap.
-    """
+    """A column in a form that can be counted."""
 
     name: str
-    kind: Kind
-    numbers: Array | None
-    levels: list[str]
-    codes: Array
+    kind: Kind  # "text" if hardly any texts are the same; numbers are then their lengths
+    numbers: Array | None  # (n,), values, NaN where missing; dates as seconds since 1970
+    levels: list[str]  # the values that have a line
+    codes: Array  # (n,), the level of each row, -1 for another value and -2 for a gap
 
     def part(self, rows: Array) -> ProfiledColumn:
         """Return the column of some rows."""
@@ -74,7 +47,7 @@ class ProfiledColumn:
 
 
 def profiled_column(name: str, column: pd.Series[Any], n_levels: int = 20) -> ProfiledColumn:
-    """Return a column of numbers, dates or text in a form that can be counted.
+    """Return a column, converted to its type, in a form that can be counted.
 
     Numbers have levels if there are at most 12 different ones. A column is free text if its most frequent levels make
     up less than 20 % of it.
@@ -88,10 +61,8 @@ def profiled_column(name: str, column: pd.Series[Any], n_levels: int = 20) -> Pr
         distinct = np.unique(numbers[~missing])
         if len(distinct) > 12:
             return ProfiledColumn(name, "number", numbers, [], given)
-        levels = [f"{value:.10g}" for value in distinct]
-        return ProfiledColumn(
-            name, "number", numbers, levels, np.where(missing, GAP_CODE, np.searchsorted(distinct, numbers))
-        )
+        levels, codes = [f"{value:.10g}" for value in distinct], np.searchsorted(distinct, numbers)
+        return ProfiledColumn(name, "number", numbers, levels, np.where(missing, GAP_CODE, codes))
     text = column.astype(object).map(str, na_action="ignore")
     counts = text.value_counts().sort_index(kind="stable").sort_values(ascending=False, kind="stable")
     if len(counts) > 10 * n_levels and counts.iloc[:n_levels].sum() < 0.2 * counts.sum():
@@ -102,17 +73,7 @@ def profiled_column(name: str, column: pd.Series[Any], n_levels: int = 20) -> Pr
 
 
 def profile_lines(column: ProfiledColumn, segment: Array, n_segments: int, weight: Array) -> list[Line]:
-    """Return the lines of one column.
-
-    Parameters
-    ----------
-    column : ProfiledColumn
-    segment : array (n,) of int
-        The segment of each row.
-    n_segments : int
-    weight : array (n,)
-        How much each row counts.
-    """
+    """Return the lines of one column."""
     size = np.bincount(segment, weight, n_segments)
     levels = [*column.levels, *(["(other)"] if column.kind == "category" else []), "(missing)"]
     codes = [*range(len(column.levels)), *([OTHER_CODE] if column.kind == "category" else []), GAP_CODE]
@@ -121,7 +82,7 @@ def profile_lines(column: ProfiledColumn, segment: Array, n_segments: int, weigh
         at = column.codes == code
         counts = np.bincount(segment[at], weight[at], n_segments)
         if code >= 0 or at.any():
-            lines.append(_line(column.name, name, "share", counts.sum() / size.sum(), _divide(counts, size)))
+            lines.append(_line(column.name, name, "share", counts.sum() / size.sum(), ratio(counts, size)))
     return lines if column.numbers is None else lines + _number_lines(column, segment, n_segments, weight)
 
 
@@ -136,9 +97,9 @@ def _number_lines(column: ProfiledColumn, segment: Array, n_segments: int, weigh
     if column.kind == "date":
         return [Line(column.name, "median", "date", _median(x, w), medians, np.full(n_segments, np.nan))]
     mean = float(w @ x / w.sum())
-    means = _divide(np.bincount(k, w * x, n_segments), np.bincount(k, w, n_segments))
+    means = ratio(np.bincount(k, w * x, n_segments), np.bincount(k, w, n_segments))
     spread = float(np.sqrt(w @ (x - mean) ** 2 / w.sum()))
-    away = _divide(means - mean, np.full(n_segments, spread))
+    away = ratio(means - mean, np.full(n_segments, spread))
     above = x.min() >= 0
     return [
         _line(column.name, f"{what}mean", "number", mean, means, above),
@@ -162,7 +123,3 @@ def _median(x: Array, w: Array) -> float:
     low = np.searchsorted(below, half * (1 - 1e-12))
     high = np.searchsorted(below, half * (1 + 1e-12), side="right")
     return float((x[low] + x[min(high, len(x) - 1)]) / 2)
-
-
-def _divide(a: Array, b: Array) -> Array:
-    return np.asarray(np.divide(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))

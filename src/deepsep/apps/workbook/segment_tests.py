@@ -17,25 +17,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Difference:
-    """Test of whether segments differ in a column.
+    """Test of whether segments differ in a column."""
 
-    Attributes
-    ----------
-    test : str
-        Name of the test.
-    rows : int
-        Rows that were used.
-    statistic, df, p : float
-        Of the test; p is NaN if there is nothing to compare.
-    strength : float
-        From 0 to 1: Cramér's V, or epsilon squared, the part of the variance of ranks that the segments explain.
-    """
-
-    test: str
-    rows: int
-    statistic: float
+    test: str  # name of the test
+    rows: int  # rows that were used
+    statistic: float  # of the test; p is NaN if there is nothing to compare
     df: int
     p: float
+    # from 0 to 1: Cramér's V, or epsilon squared, the part of the variance of ranks that the segments explain
     strength: float
 
 

@@ -35,7 +35,7 @@ from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import CollapseWarning, InterruptWarning, LabelWarning, ParameterError, StopTraining
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.evaluation.population import to_population
 from deepsep.networks import Architecture, NetworkAverage, choose_device, members_of
 from deepsep.solvers.one_vs_rest import Costs, SolverSettings
@@ -476,7 +476,7 @@ class DeepSep(TransformerMixin, WithPriors):
         labels = Labels(codes, self.classes_)
         dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
         try:
-            held_out = fit_folds({"copy": Candidate(copy)}, rows.X, labels, dealt, weight=rows.weight, checked=True)
+            held_out = FoldFits({"copy": Candidate(copy)}, rows.X, labels, dealt, rows.weight, checked=True).fit()
         except KeyboardInterrupt:
             if rows.context.is_part:
                 raise

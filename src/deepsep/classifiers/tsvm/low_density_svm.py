@@ -24,7 +24,7 @@ from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, Setting, shown
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.solvers.curvature import MAX_MATRIX_FEATURES
 from deepsep.solvers.one_vs_rest import Boundaries, Costs, SolverSettings, class_scores, separate
 from deepsep.solvers.spaces import EXACT_ROWS, N_LANDMARKS, Kernel, Separator
@@ -199,7 +199,7 @@ class LowDensitySVM(WithPriors):
             copy = clone(self).set_params(probability=None, random_state=seed)
             dealt = deal_folds(rows.labels, n_splits=folds, seed=seed, weight=rows.weight)
             copies, ask = {"copy": Candidate(copy)}, _scores_of
-            held_out = fit_folds(copies, rows.X, rows.labels, dealt, weight=rows.weight, ask=ask, checked=True)
+            held_out = FoldFits(copies, rows.X, rows.labels, dealt, rows.weight, ask=ask, checked=True).fit()
             at, scores = held_out.rows, held_out.probabilities
         else:
             at, scores = rows.labeled, class_scores(self._separator, rows.X[rows.labeled])
