@@ -52,7 +52,7 @@ def sizes(
     from deepsep.model.model_folder import read_labels_used
     from deepsep.model.reading_again import read_again
     from deepsep.model.segment_sizes import sizes_in_table
-    from deepsep.scoring.writing import Writer
+    from deepsep.scoring.writer import Writer
 
     fitted = open_classifier(model, "sizes")
     counts = None if screened is None else _read_screened(screened)

@@ -18,7 +18,7 @@ from deepsep.core.context import Context
 from deepsep.errors import InterruptWarning
 from deepsep.model.fitting import fit_training
 from deepsep.model.predictions import Predictions, check_predicted_names, predict_unlabeled
-from deepsep.scoring.settings import MOST_PROBABLE_CLASS, Decision
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision
 
 if TYPE_CHECKING:
     from deepsep.cli.console import Console

@@ -17,7 +17,7 @@ from deepsep.files.saving import MODEL_FILES, model_files
 from deepsep.model.predictions import Predictions
 from deepsep.model.training_table import Training
 from deepsep.report.page import render
-from deepsep.scoring.writing import Writer
+from deepsep.scoring.writer import Writer
 from deepsep.table.batches import open_files
 from deepsep.table.drawn import DRAWN_COLUMN
 from deepsep.table.reading import read_table

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from deepsep.model.predictions import Predictions
     from deepsep.model.segment_sizes import Sizes
     from deepsep.model.training_table import TableOrigin, Training
-    from deepsep.scoring.run import Progress
+    from deepsep.scoring.job import Progress
     from deepsep.table.reading_settings import Reading
 
 
@@ -364,7 +364,7 @@ class TableModel(Pipeline):
         from deepsep.files.saving import save
         from deepsep.model.model_folder import PREDICTIONS_FORMATS, write_folder
         from deepsep.model.predictions import predict_unlabeled
-        from deepsep.scoring.settings import MOST_PROBABLE_CLASS
+        from deepsep.scoring.decisions import MOST_PROBABLE_CLASS
 
         if predictions not in PREDICTIONS_FORMATS:
             formats, given = ", ".join(PREDICTIONS_FORMATS), Setting("predictions", predictions)
