@@ -297,11 +297,8 @@ class UnweightedClassifier(Classifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            Numbers without NaN or infinity; :func:`deepsep.for_table` handles gaps, categories, dates and text.
-        y : array-like of shape (n,)
-            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
-            integers.
+        X, y
+            As in :meth:`Classifier.fit`, without weights.
 
         Returns
         -------

@@ -238,27 +238,9 @@ class DeepSep(TransformerMixin, WithPriors):
 
         Notes
         -----
-        Where the paper is silent or contradicts itself, this is our reading:
-
-        - **f starts from an autoencoder.** The paper initialises "g" with the first layers of an autoencoder of the
-          features. g is a single layer from the embedding to the classes, so this can only mean f. The autoencoder
-          itself starts from Glorot normal weights, and rebuilds all rows, labelled or not. Our choices are
-          20 epochs, batches of 128, and a decoder of 128 units. ``pretrain=None`` leaves it out.
-        - **h(y) is a probability vector**: 1 − (c − 1) ε for the given class. The paper's 1 − cε and ε sum to 1 − ε.
-        - **The initial network is not part of the moving average**, whose weights are proportional to ρ^(T − t) for
-          rounds 1 to T.
-        - **A fresh Adam for each phase**, without the moments of the previous phase; the rate is a tenth of the initial
-          one in every round and does not fall further.
-        - **The 250 rows are drawn again in each round**, the same for all classes, and they are the u in C*
-          (``C_star="pool"`` takes all unlabelled rows). All unlabelled rows get probabilities and train the network.
-        - **Balancing is on**, as in RSSL, which the paper follows: the mean score over the 250 rows is fixed by the
-          shares among the labels.
-        - **One sigmoid for all classes** (Platt, with his smoothed targets) turns scores into probabilities, fitted to
-          the labelled rows and normalised. With one slope per class the order of the classes could change.
-        - The squared error is the mean over rows and classes. The penalty is on weights, not on biases or batch norm,
-          in every phase.
-        - Numbers that the paper does not give: 100 initial epochs, a learning rate of 1e-3, batches of 32, penalties
-          of 1e-4, 1e-5 and 1e-6, features scaled to mean 0 and variance 1.
+        f starts from the first layers of an autoencoder of all rows (the paper says "g", which is a single layer). The
+        initial network is not part of the moving average, and each phase has a fresh Adam. ``docs/paper.md`` lists all
+        points on which the paper is silent or contradicts itself, with our reading.
         """
         published: dict[str, Any] = {
             "hidden": (128, 32),
