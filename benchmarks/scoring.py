@@ -270,7 +270,7 @@ def stages(a):
     import deepsep.scoring.local as local
     from deepsep import load
     from deepsep.classifiers.committee.student import Student
-    from deepsep.scoring import files, frame, score_file
+    from deepsep.scoring import frame, job, score_file
     from deepsep.scoring.decisions import Decisions
     from deepsep.table.batches import TableFile
     from deepsep.table.columns import UsefulColumns
@@ -310,7 +310,7 @@ def stages(a):
             yield batch
 
     TableFile._slices = reading
-    files.available_cores = lambda: 1
+    job.available_cores = lambda: 1
     for name in ("read", "split", "matrix"):
         timed(CompiledEncoding, name, "columns" if name == "read" else "matrix")
     timed(frame, "to_frame", "columns")

@@ -118,12 +118,12 @@ def test_scored_rows_are_the_same_with_any_number_of_workers_and_after_deaths(ra
 
 
 def connect(address=None, workers=None):
-    return connected("a test", address, workers)
+    return connected(address, workers)
 
 
 def test_without_ray_the_error_names_the_cure(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(ImportError, match=r"a test needs ray. Install it with: pip install ray"), connect():
+    with pytest.raises(ImportError, match=r'engine="ray" needs ray. Install it with: pip install ray'), connect():
         pass
 
 

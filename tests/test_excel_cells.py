@@ -14,7 +14,7 @@ from command_line import run
 import deepsep.scoring.files
 import deepsep.table.excel_cells as cells
 from deepsep.errors import DataError
-from deepsep.scoring.writing import Writer
+from deepsep.scoring.writer import Writer
 
 AS_THEY_ARE: list[Any] = [
     *("=1+1", "=cmd|' /C calc'!A0", "+1", "-1", "@x", "#N/A", "#REF!", "'quoted", "TRUE", "007", "  spaces  "),
@@ -104,7 +104,7 @@ def test_too_many_rows_are_said_before_they_are_scored(
     people: Path, model: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cells, "MAX_SHEET_ROWS", 150)
-    monkeypatch.setattr(deepsep.scoring.local, "score_rows", None)  # nothing is scored
+    monkeypatch.setattr(deepsep.scoring.local, "RowScorer", None)  # nothing is scored
     table = people.with_name(source)
     if source.endswith("parquet"):
         pd.read_csv(people).to_parquet(table)

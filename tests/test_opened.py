@@ -16,7 +16,7 @@ from deepsep.errors import DataError, DeepSepWarning, ParameterError
 from deepsep.scoring import Decision, Resources, score_file, score_frame
 from deepsep.table import read_sample, read_table
 from deepsep.table.batches import TableFile, open_files, open_table
-from deepsep.table.external import ExternalRows, with_shares
+from deepsep.table.external import ExternalRows
 from deepsep.table.reading_settings import Reading
 from deepsep.table.sampling import has_more_rows, open_tables, other_rows
 from deepsep.table.source import NUMBER_COLUMN, SomeRows
@@ -189,13 +189,10 @@ class Elsewhere(ExternalRows):
 class OpenElsewhere:
     def __init__(self, frame: pd.DataFrame) -> None:
         self.rows = pa.Table.from_pandas(frame, preserve_index=False)
-        self.names, self.n_rows, self.rows_at_most = self.rows.column_names, len(frame), len(frame)
+        self.names, self.n_rows = self.rows.column_names, len(frame)
 
     def pieces(self, rows, columns):
         yield from (self.rows.select(columns).slice(start, rows) for start in range(0, self.n_rows, rows))
-
-    def tables(self, rows, columns, types, id=None, dictionaries=()):
-        return with_shares(self.pieces(rows, columns), self.n_rows)
 
     def id_type(self, name):
         return self.rows.schema.field(name).type

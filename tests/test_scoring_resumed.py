@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import run
 
-import deepsep.scoring.local
 from deepsep import TSVM, for_table, load, save
 from deepsep.errors import DataError, DeepSepWarning
 from deepsep.scoring import remember_training, score_file
+from deepsep.scoring.frame import RowScorer
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals and process numbers")
 
@@ -120,13 +120,13 @@ def test_no_row_is_lost_or_repeated(model, tmp_path, monkeypatch, source, target
     command = [sys.executable, "-c", KILLED, model, place, goal, str(before), id]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert not goal.exists()
-    real, scored = deepsep.scoring.local.score_batch, []
+    real, scored = RowScorer.__call__, []
 
-    def counting(model, batch, *args, **settings):
+    def counting(self, batch, *args):
         scored.append(len(batch))
-        return real(model, batch, *args, **settings)
+        return real(self, batch, *args)
 
-    monkeypatch.setattr(deepsep.scoring.local, "score_batch", counting)
+    monkeypatch.setattr(RowScorer, "__call__", counting)
     resumed = score_file(model, place, goal, batch_rows=50, id=id or None)
     assert sum(scored) == 600 - 50 * before  # no row twice
     at_once = score_file(model, place, tmp_path / f"whole{goal.suffix}", batch_rows=50, id=id or None)
@@ -194,13 +194,13 @@ def test_a_damaged_part_is_left_out_until_it_is_written_again(model, tmp_path, m
     keys = pq.read_table(goal)["key"].to_pylist()
     assert keys == rows()["key"].drop(range(200, 400)).tolist()
     (place / "1.parquet").write_bytes(data)
-    real, scored = deepsep.scoring.local.score_batch, []
+    real, scored = RowScorer.__call__, []
 
-    def counting(model, batch, *args, **settings):
+    def counting(self, batch, *args):
         scored.append(len(batch))
-        return real(model, batch, *args, **settings)
+        return real(self, batch, *args)
 
-    monkeypatch.setattr(deepsep.scoring.local, "score_batch", counting)
+    monkeypatch.setattr(RowScorer, "__call__", counting)
     done = score_file(model, place, goal, id="key")
     assert (done["rows"], done["failed"], sum(scored)) == (600, {}, 200)
     assert content(goal) == content(whole)

@@ -1,4 +1,4 @@
-"""Load any saved model: read and check its folder, and look up its class in the catalogue."""
+"""Load any saved model, and tell where a model comes from and to which table it was fitted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from sklearn.pipeline import Pipeline
 
+from deepsep._version import __version__
 from deepsep.classifiers.renaming import rename_classes
 from deepsep.classifiers.restoring import needs_code, put_together
-from deepsep.core.model_parts import is_pipeline
-from deepsep.drift.profile import read_profile
+from deepsep.core.model_parts import estimator_of, is_pipeline
+from deepsep.drift.profile import TrainingProfile, read_profile
 from deepsep.errors import DeepSepError, DeepSepWarning, ModelFileError, ParameterError
 from deepsep.files.manifest import (
     ARRAYS_FILE,
@@ -31,7 +32,7 @@ from deepsep.files.saving import save
 from deepsep.files.steps import load_step
 from deepsep.survey import SurveySegments
 
-__all__ = ["load", "rename_classes", "save"]
+__all__ = ["fingerprint_of", "load", "profile_of", "provenance_of", "rename_classes", "save"]
 
 
 def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
@@ -77,6 +78,27 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
         raise ModelFileError(
             f"{root}: the parts of the model do not fit together ({type(error).__name__}: {error}). Save it again."
         ) from error
+
+
+def profile_of(model: Any) -> TrainingProfile | None:
+    """Return the profile of a model's training table; None if it has none, or was fitted to another table since."""
+    profile = getattr(model, "training_profile_", None)
+    return profile if isinstance(profile, TrainingProfile) and profile.data == fingerprint_of(model) else None
+
+
+def provenance_of(model: Any) -> dict[str, Any]:
+    """Return what scored files say of the model; a model that was not loaded has neither name nor date."""
+    saved, data = getattr(model, "provenance_", None), fingerprint_of(model)
+    if saved is not None and saved["training_data"] == data:
+        return dict(saved)
+    method = type(estimator_of(model)).__name__
+    own = {"name": None, "method": method, "created": None, "deepsep": __version__}
+    return {**own, "training_data": data, "sha256": None}
+
+
+def fingerprint_of(model: Any) -> str | None:
+    """Return the fingerprint of the data that a model was fitted to; None if it has none."""
+    return getattr(estimator_of(model), "data_fingerprint_", None)
 
 
 def _kinds(model: Any) -> Mapping[str, str]:

@@ -57,9 +57,9 @@ def assign(
         from deepsep.cli.answers import read_answers
         from deepsep.cli.opening import open_segments
         from deepsep.errors import DataError
+        from deepsep.models import provenance_of
         from deepsep.scoring.files import SCORED_FORMATS
-        from deepsep.scoring.remembered import provenance_of
-        from deepsep.scoring.writing import write_frame
+        from deepsep.scoring.writer import write_frame
         from deepsep.survey import assign_segments
         from deepsep.table.locations import find_column
 

@@ -30,7 +30,7 @@ from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from deepsep.apps.sql import Query
-    from deepsep.scoring.settings import Decision
+    from deepsep.scoring.decisions import Decision
 
 
 def _method_names(start: str) -> list[str]:

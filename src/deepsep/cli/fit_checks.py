@@ -13,7 +13,7 @@ from deepsep.cli.options import DecisionOptions
 from deepsep.errors import DataError, ParameterError
 from deepsep.evaluation.conformal import check_coverage, check_labels
 from deepsep.report.ranking import check_comparison
-from deepsep.scoring.settings import Decision
+from deepsep.scoring.decisions import Decision
 from deepsep.scoring.to_label import GUESS_COLUMNS, LABEL_SHEET
 from deepsep.table.batches import open_files
 from deepsep.table.excel import sheet_names

@@ -20,7 +20,7 @@ from deepsep.errors import InterruptWarning
 from deepsep.model.fitting import fit_training
 from deepsep.model.model_folder import other_files, predictions_file
 from deepsep.model.predictions import Predictions, check_predicted_names, predict_unlabeled
-from deepsep.scoring.settings import MOST_PROBABLE_CLASS, Decision
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision
 
 if TYPE_CHECKING:
     from deepsep.cli.console import Console

@@ -18,7 +18,7 @@ from deepsep.table.reading_settings import AS_DETECTED, Reading
 if TYPE_CHECKING:
     from deepsep.apps.sql import Query
     from deepsep.model.training_table import TrainingTable
-    from deepsep.scoring.settings import Decision
+    from deepsep.scoring.decisions import Decision
     from deepsep.table.locations import Place
 
 LISTED_COLUMNS = "separated by commas"
@@ -300,7 +300,7 @@ class DecisionOptions:
     def decision(self, classes: Any) -> Decision:
         """Return the same for a scoring; costs are read from their file."""
         from deepsep.scoring.costs import read_costs
-        from deepsep.scoring.settings import Decision
+        from deepsep.scoring.decisions import Decision
 
         costs = None if self.costs is None else read_costs(self.costs, classes)
         return Decision(sets=self.sets, per_class=self.per_class, abstain=self.abstain, costs=costs)

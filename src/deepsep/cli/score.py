@@ -130,8 +130,8 @@ def score(
         from deepsep.cli.opening import open_classifier
         from deepsep.errors import ParameterError
         from deepsep.model.reading_again import as_remembered
+        from deepsep.models import profile_of, provenance_of
         from deepsep.scoring import Resources, score_file
-        from deepsep.scoring.remembered import profile_of, provenance_of
         from deepsep.table.external import ExternalRows
 
         if fast and exact:

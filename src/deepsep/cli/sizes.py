@@ -65,7 +65,7 @@ def sizes(
         from deepsep.model.reading_again import as_remembered
         from deepsep.model.sizes import sizes_in_table
         from deepsep.scoring.frame import label_of, schema_of
-        from deepsep.scoring.writing import Writer
+        from deepsep.scoring.writer import Writer
         from deepsep.table import read_table
         from deepsep.table.batches import open_files
 

@@ -61,7 +61,7 @@ def typing(
         from deepsep.cli.opening import open_segments
         from deepsep.errors import DataError
         from deepsep.files.atomic import replace_file, writing
-        from deepsep.scoring.remembered import provenance_of
+        from deepsep.models import provenance_of
 
         if output.suffix.lower() != ".xlsx":
             raise DataError(f"the output {output} must end in .xlsx.")

@@ -17,7 +17,7 @@ from deepsep.errors import ParameterError, Setting
 from deepsep.model.predictions import check_predicted_names
 from deepsep.model.table_model import TableModel, for_table
 from deepsep.model.training_table import Training, TrainingTable, read_training
-from deepsep.scoring.settings import MOST_PROBABLE_CLASS
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 DEFAULT_METHOD = "committee"

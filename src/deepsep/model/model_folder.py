@@ -18,7 +18,7 @@ from deepsep.files.saving import MODEL_FILES, model_files
 from deepsep.model.predictions import predict_unlabeled
 from deepsep.model.training_table import Training
 from deepsep.report.page import render
-from deepsep.scoring.writing import Writer
+from deepsep.scoring.writer import Writer
 from deepsep.table.drawn import DRAWN_COLUMN
 
 if TYPE_CHECKING:

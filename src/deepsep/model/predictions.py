@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 from deepsep.evaluation.frames import check_id_name, prediction_names
 from deepsep.model.training_table import ROW_COLUMN, Training
-from deepsep.scoring.decisions import Decisions, evidence_of
-from deepsep.scoring.local import label_type
-from deepsep.scoring.others import read_frames, score_others
-from deepsep.scoring.run import Progress
-from deepsep.scoring.settings import MOST_PROBABLE_CLASS, Decision
-from deepsep.scoring.writing import Writer
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision, Decisions, evidence_of
+from deepsep.scoring.files import score_others
+from deepsep.scoring.frame import label_type
+from deepsep.scoring.job import BATCH_ROWS, Progress
+from deepsep.scoring.writer import Writer
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ class Predictions:
         if self.file is None:
             yield self.frame
         else:
-            yield from read_frames(self.file)
+            with pq.ParquetFile(self.file) as file:
+                for batch in file.iter_batches(BATCH_ROWS):
+                    yield batch.to_pandas()
 
     def write(self, target: Path) -> Path:
         """Write the predictions of all unlabelled rows to a file, and return where they are."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from deepsep.model.predictions import Predictions
     from deepsep.model.sizes import Sizes
     from deepsep.model.training_table import TableOrigin, Training
-    from deepsep.scoring.run import Progress
+    from deepsep.scoring.job import Progress
     from deepsep.table.reading_settings import Reading
 
 

@@ -21,7 +21,7 @@ from deepsep.table.batches import Opened, OpenFiles, open_files, open_table
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN, read_drawn, word_or_column
 from deepsep.table.excel import sheet_names
-from deepsep.table.external import ExternalRows, RepeatedRows, rows_without_keys
+from deepsep.table.external import ExternalRows, RepeatedRows
 from deepsep.table.join import USUAL_LABEL_NAMES, add_labels, is_label, join_labels
 from deepsep.table.locations import find_column
 from deepsep.table.reading import check_types, read_table
@@ -217,7 +217,7 @@ class LargeTable:
             return
         with open_tables(self.source, self.order) as tables:
             if isinstance(tables[0], RepeatedRows) and chosen.keys is not None:
-                yield [rows_without_keys(tables[0], chosen.keys[chosen.labeled])]
+                yield [tables[0].without(chosen.keys[chosen.labeled])]
             else:
                 yield other_rows(tables, chosen.labeled)
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from deepsep.scoring.decisions import Decision
     from deepsep.scoring.files import score_file
     from deepsep.scoring.frame import score_frame
+    from deepsep.scoring.job import Resources
     from deepsep.scoring.leaving_out import reasons
-    from deepsep.scoring.settings import Decision, Resources
     from deepsep.scoring.to_label import rows_to_label
     from deepsep.scoring.training_profile import compare_with_training, remember_training
 
@@ -26,8 +27,8 @@ __all__ = [
 ]
 
 _HOME = {
-    "Decision": "deepsep.scoring.settings",
-    "Resources": "deepsep.scoring.settings",
+    "Decision": "deepsep.scoring.decisions",
+    "Resources": "deepsep.scoring.job",
     "compare_with_training": "deepsep.scoring.training_profile",
     "reasons": "deepsep.scoring.leaving_out",
     "remember_training": "deepsep.scoring.training_profile",

@@ -37,18 +37,9 @@ def in_blocks(
     n: int,
     keep: Callable[[Array, Array], Array] = lambda result, index: result,
 ) -> Array:
-    """Return the predictions for n rows; the last block is padded with copies.
+    """Return the predictions for n rows, at least one; the last block is padded with copies.
 
-    Parameters
-    ----------
-    predict : callable
-        Takes a matrix.
-    take : callable
-        Returns rows by their numbers.
-    n : int
-        Number of rows, at least 1.
-    keep : callable
-        Returns what is kept of the predictions for the rows with these numbers.
+    ``take`` returns rows by their numbers; ``keep`` returns what is kept of the predictions for these rows.
     """
     results = []
     for start in range(0, n, BLOCK_ROWS):

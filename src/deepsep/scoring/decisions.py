@@ -3,52 +3,82 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.core.model_parts import split_model
+from deepsep.classifiers.committee.committee import Committee
+from deepsep.core.model_parts import estimator_of
 from deepsep.drift.counts import Counts
-from deepsep.errors import ParameterError
+from deepsep.errors import ParameterError, Setting
 from deepsep.evaluation.conformal import ConformalSets
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import corrected
 from deepsep.evaluation.frames import prediction_columns
-from deepsep.scoring.costs import check_costs
-from deepsep.scoring.settings import Decision
+from deepsep.scoring.costs import Costs, check_costs
 from deepsep.survey import SurveySegments
 
 Array = NDArray[Any]
 
 
-@dataclass
-class Tally:
-    """Decisions on some rows, counted.
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Settings of how labels follow from probabilities; by default a label is the most probable class.
 
-    Attributes
+    Parameters
     ----------
-    labels : Counter
-        Rows of each label; None for rows without one.
-    sure : float
-        The sum of the probabilities of the labels given.
-    changed : int
-        Labels that are not the most probable class, because of costs.
-    sizes : Counter
-        Number of rows by the size of their set.
-    drift : Counts or None
-        The rows, counted for the comparison with the training table; of a piece or a whole file only.
-    error : str or None
-        Why a part could not be read, and has no rows.
+    sets : float, optional
+        Adds the column ``set``: classes that hold the right one with this probability, or more; see
+        :meth:`deepsep.Committee.predict_set`. The student of a committee makes no sets.
+    per_class : bool, default=False
+        Whether the sets hold the right one equally often in all classes.
+    abstain : float, optional
+        The confidence below which a row gets no label; its probabilities stay.
+    costs : dict {true class: {called class: cost}}, optional
+        Costs of mistakes: the label is the class with the lowest expected cost, not the most probable one.
     """
 
-    labels: Counter[Any] = field(default_factory=Counter)
-    sure: float = 0.0
-    changed: int = 0
-    sizes: Counter[int] = field(default_factory=Counter)
-    drift: Counts | None = None
-    error: str | None = None
+    sets: float | None = None
+    per_class: bool = False
+    abstain: float | None = None
+    costs: Costs | None = None
+
+    def check(self, estimator: Any) -> None:
+        """Raise if a model of this kind cannot do it."""
+        if self.sets is not None and not isinstance(estimator, Committee):
+            raise ParameterError(
+                "{sets}: only a committee has the predictions out of fold that sets are made from. Leave out {sets}, "
+                "or fit a committee.",
+                sets=Setting("sets"),
+            )
+        if self.per_class and self.sets is None:
+            raise ParameterError("{per_class} belongs to {sets}.", per_class=Setting("per_class"), sets=Setting("sets"))
+        if self.abstain is not None and not (isinstance(self.abstain, float) and 0 < self.abstain < 1):
+            raise ParameterError(
+                "{abstain}; pass a confidence between 0 and 1, such as 0.8.", abstain=Setting("abstain", self.abstain)
+            )
+        if (self.abstain is not None or self.costs is not None) and not hasattr(estimator, "predict_proba"):
+            raise ParameterError(
+                "the model has no probabilities, from which labels could follow. Choose another method."
+            )
+
+
+MOST_PROBABLE_CLASS = Decision()
+
+
+@dataclass
+class Tally:
+    """Decisions on some rows, counted."""
+
+    labels: Counter[Any] = field(default_factory=Counter)  # rows of each label; None for rows without one
+    sure: float = 0.0  # sum of the probabilities of the labels given
+    changed: int = 0  # labels that are not the most probable class, because of costs
+    sizes: Counter[int] = field(default_factory=Counter)  # rows by the size of their set
+    drift: Counts | None = None  # of a piece or a whole file: the rows, to compare with the training table
+    error: str | None = None  # why a part could not be read, and has no rows
 
     @property
     def rows(self) -> int:
@@ -56,34 +86,46 @@ class Tally:
         return self.labels.total()
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(
-            self.labels + other.labels,
-            self.sure + other.sure,
-            self.changed + other.changed,
-            self.sizes + other.sizes,
-        )
+        labels, sizes = self.labels + other.labels, self.sizes + other.sizes
+        return Tally(labels, self.sure + other.sure, self.changed + other.changed, sizes)
+
+    def to_plain(self, classes: Sequence[Any]) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "labels": [self.labels[name] for name in [*classes, None]],
+            "sure": self.sure,
+            "changed": self.changed,
+            "sizes": sorted(self.sizes.items()),
+            "drift": None if self.drift is None else self.drift.to_plain(),
+        }
+
+    @classmethod
+    def from_plain(cls, content: dict[str, Any], classes: Sequence[Any], counts: Counts | None) -> Tally:
+        """Return a result of :meth:`to_plain`; ``counts`` are empty ones of its profile."""
+        labels = Counter({name: rows for name, rows in zip([*classes, None], content["labels"], strict=True) if rows})
+        drift = None if counts is None else counts.from_plain(content["drift"])
+        return cls(labels, content["sure"], content["changed"], Counter(dict(content["sizes"])), drift)
+
+
+def total(tallies: Iterable[Tally], counts: Counts | None) -> Tally:
+    """Return what was decided in all; ``counts`` are empty ones, to which those of the pieces are added."""
+    whole = Tally()
+    for tally in tallies:
+        whole += tally
+        if counts is not None and tally.drift is not None:
+            counts += tally.drift
+    whole.drift = counts
+    return whole
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """Rule that makes labels of probabilities; by default the label is the most probable class.
-
-    Attributes
-    ----------
-    classes : array (c,)
-        The classes.
-    sets : ConformalSets or None
-        Makes sets of classes.
-    abstain : float or None
-        The confidence below which a row gets no label.
-    costs : array (c, c) or None
-        Cost of predicting one class (column) for another (row): a label has the lowest expected cost.
-    """
+    """Rule that makes labels of probabilities; by default the label is the most probable class."""
 
     classes: Array
     sets: ConformalSets | None = None
-    abstain: float | None = None
-    costs: Array | None = None
+    abstain: float | None = None  # the confidence below which a row gets no label
+    costs: Array | None = None  # (c, c): of predicting one class (column) for another (row)
 
     @classmethod
     def of(cls, model: Any, decision: Decision) -> Decisions:
@@ -92,7 +134,7 @@ class Decisions:
             raise ParameterError(
                 "the model holds segments of a survey. deepsep.survey.assign_segments gives respondents their segment."
             )
-        classes, estimator = np.asarray(model.classes_), split_model(model)[1]
+        classes, estimator = np.asarray(model.classes_), estimator_of(model)
         decision.check(estimator)
         return cls(
             classes,
@@ -172,4 +214,4 @@ def set_texts(sets: Array, p: Array, classes: Array) -> Array:
 
 def evidence_of(model: Any) -> Evidence | None:
     """Return what is known of a model from rows held out; None if it is not a committee, or is its student."""
-    return getattr(split_model(model)[1], "evidence_", None)
+    return getattr(estimator_of(model), "evidence_", None)

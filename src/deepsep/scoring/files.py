@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,29 @@ from deepsep.core.fields import with_fields
 from deepsep.core.notices import warn
 from deepsep.errors import DataError
 from deepsep.files.atomic import replace_file, replace_folder
-from deepsep.scoring import local
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision, Tally
+from deepsep.scoring.job import (
+    ENGINE_APPS,
+    THIS_MACHINE,
+    Part,
+    Progress,
+    Report,
+    Resources,
+    Scoring,
+    ScoringJob,
+    failed_parts,
+    reporting,
+    warn_of_drift,
+)
 from deepsep.scoring.journal import Journal
-from deepsep.scoring.local import is_result
-from deepsep.scoring.parts import Part
-from deepsep.scoring.run import Progress, Scoring, warn_of_drift
-from deepsep.scoring.settings import ENGINE_APPS, MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
-from deepsep.scoring.who_scores import describe
-from deepsep.scoring.writing import OTHER_FORMAT
+from deepsep.scoring.local import result_types, score_parts, scored_batches
+from deepsep.scoring.writer import OTHER_FORMAT, Writer, is_result
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import check_fits
-from deepsep.table.external import ExternalRows
+from deepsep.table.external import ExternalRows, OpenRows
 from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
 from deepsep.table.reading_settings import AS_DETECTED, Reading
+from deepsep.table.source import NUMBER_COLUMN, Source
 
 SCORED_FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 
@@ -128,55 +139,49 @@ def score_file(
     place, goal = source if isinstance(source, ExternalRows) else table_at(source), Path(target)
     files = [] if isinstance(place, ExternalRows) else files_of(place)
     several = not isinstance(place, ExternalRows) and is_several(place)
-    to_folder = several and goal.suffix.lower() not in SCORED_FORMATS
-    if not to_folder and goal.suffix.lower() not in SCORED_FORMATS:
-        raise DataError(
-            f"the target {goal} must end in {', '.join(SCORED_FORMATS)}{', or be a folder' if several else ''}."
-        )
-    if not to_folder:
+    is_file = goal.suffix.lower() in SCORED_FORMATS
+    if not (several or is_file):
+        raise DataError(f"the target {goal} must end in {', '.join(SCORED_FORMATS)}.")
+    if is_file:
         resources.check_local()
-    _check_target(place, goal, to_folder)
-    drift_file = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
+    _check_target(place, goal, to_folder=not is_file)
+    drift_file = goal.with_name(f"{goal.stem if is_file else goal.name}.drift.json")
     _check_drift_file(drift_file)
     goal.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        failed: dict[str, str] = {}
         if isinstance(place, ExternalRows):
-            rows = stack.enter_context(place.open(id))
-            n_files, parts = 1, [scoring.part(rows, "the query", target=Path(goal.name))]
+            rows = OpenRows(stack.enter_context(place.open(id)))
+            parts, failed = [scoring.part(rows, "the query", target=Path(goal.name))], dict[str, str]()
         else:
-            n_files = len(files)
-            parts, failed = plan_parts(scoring, place, files, None if to_folder else Path(goal.name), reading)
-        if goal.suffix.lower() == ".xlsx" and not to_folder:
-            _check_sheet(parts, len(scoring.model.classes_))
-        scoring.choose(parts)
+            parts, failed = plan_parts(scoring, place, files, Path(goal.name) if is_file else None, reading)
+        if goal.suffix.lower() == ".xlsx":
+            _check_sheet(parts, len(scoring.decisions.classes))
+        n_files, job = len(parts) + len(failed), scoring.job(parts)
         key = {
-            "model": scoring.provenance,
-            "scored_by": describe(scoring.model, scoring.scorer)["scored_by"],
+            "model": job.provenance,
+            "scored_by": job.scored_by,
             "options": repr([id, resources.batch_rows, decision, reasons, reading]),
         }
         # External rows may be others in the next run.
-        resume = scoring.provenance["sha256"] is not None and not isinstance(place, ExternalRows)
-        journal = Journal.open(goal, key, resume=resume)
-        scoring.options["journal"] = journal.folder
-        parts = [replace(part, target=journal.folder / "out" / part.target) for part in parts]
+        resume = job.provenance["sha256"] is not None and not isinstance(place, ExternalRows)
+        journal = Journal.open(goal, key, scoring.decisions.classes.tolist(), resume=resume)
+        job = replace(job, journal=journal)
+        parts = [replace(part, target=journal.out / part.target) for part in parts]
         try:
-            engine: Any = local.score_parts
-            if resources.engine == "ray":
-                scoring.options["workers"] = 1
-                app = import_module(ENGINE_APPS[resources.engine])
-                engine = partial(app.score_parts, address=resources.address, workers=resources.workers)
-            tallies = scoring.score(engine, parts, progress)
-            failed |= {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
+            tallies = _engine(resources)(job, parts, reporting(parts, progress))
+            failed |= failed_parts(parts, tallies)
             if len(failed) == n_files:
                 raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
-            shutil.rmtree(journal.folder / "out", ignore_errors=True)
-            local.assemble_parts(scoring.scorer, parts, scoring.options)
+            shutil.rmtree(journal.out, ignore_errors=True)
+            for part_target, together in groupby(parts, key=lambda part: part.target):
+                names = [part.name for part in together if part.relative not in failed]
+                if names:
+                    journal.assemble(names, part_target, job.provenance)
             drift_file.unlink(missing_ok=True)  # it is about the earlier target
-            if to_folder:
-                replace_folder(journal.folder / "out", goal)
+            if is_file:
+                os.replace(journal.out / goal.name, goal)
             else:
-                os.replace(journal.folder / "out" / goal.name, goal)
+                replace_folder(journal.out, goal)
             if failed:
                 journal.keep()
         except BaseException:
@@ -184,17 +189,53 @@ def score_file(
             raise
     if not failed:
         journal.remove()
-    done = {
-        **scoring.result(tallies),
-        "parts": n_files - len(failed),
-        "failed": failed,
-        "target": str(goal),
-        "drift_file": str(drift_file),
-    }
-    _write_beside(drift_file, {"deepsep": "drift", "source": str(place), **done})
+    own = {"parts": n_files - len(failed), "failed": failed, "target": str(goal), "drift_file": str(drift_file)}
+    done = {**scoring.result(job, tallies), **own}
+    written = {"deepsep": "drift", "source": str(place), **done}
+    written["labels"] = {str(name): rows for name, rows in done["labels"].items()}
+    replace_file(drift_file, json.dumps(written, indent=1, ensure_ascii=False) + "\n")
     warn_of_drift(done["drift"])
     warn_of_failed(failed, n_files)
     return done
+
+
+def _engine(resources: Resources) -> Callable[[ScoringJob, Sequence[Part], Report], list[Tally]]:
+    """Return the function that scores parts."""
+    if resources.engine == "local":
+        return score_parts
+    app = import_module(ENGINE_APPS[resources.engine])
+    return partial(app.score_on_cluster, address=resources.address, workers=resources.workers)
+
+
+def score_others(
+    model: Any,
+    rows: Sequence[Source],
+    target: Path,
+    decision: Decision,
+    *,
+    id: str | None,
+    number: str,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Predict the unlabelled rows of a table that is too large for memory, and write a Parquet file.
+
+    Who scores follows from their number, as in ``score_file``, which says what the result holds; ``number`` is the name
+    of the column of row numbers, where there is no ``id``.
+    """
+    scoring = Scoring(model, decision, id=id or NUMBER_COLUMN)
+    scoring.profile = None  # the model was made for this table
+    parts = [scoring.part(part, "the table") for part in rows]
+    job, report, tallies = scoring.job(parts), reporting(parts, progress), []
+    types = result_types(job, parts)
+    if id is None:
+        types[number] = types[NUMBER_COLUMN]
+    with Writer(target, types) as writer:
+        for part in parts:
+            for scored, share in scored_batches(job, part):
+                writer.write(scored.frame.rename(columns={NUMBER_COLUMN: number}))
+                tallies.append(scored.tally)
+                report(len(scored.frame), share)
+    return scoring.result(job, tallies)
 
 
 def warn_of_failed(failed: Mapping[str, str], n_files: int) -> None:
@@ -219,11 +260,6 @@ def _check_drift_file(place: Path) -> None:
         raise DataError(f"{place} would be replaced, and deepsep did not write it. Rename it, or name another target.")
 
 
-def _write_beside(place: Path, content: dict[str, Any]) -> None:
-    content["labels"] = {str(name): rows for name, rows in content["labels"].items()}
-    replace_file(place, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-
-
 def _name(file: Path, first_row: int | None) -> str:
     """Return a name for the pieces of a part, which is another one if the file is written again."""
     about = file.stat()
@@ -241,7 +277,7 @@ def plan_parts(
     base, goals = _folder(place), dict[Path, Path]()
     for file in files:
         relative = Path(os.path.relpath(file, base))
-        goal = target or _as_parquet(relative)
+        goal = target or (relative if relative.suffix == ".parquet" else Path(f"{relative}.parquet"))
         if target is None and goals.setdefault(goal, file) != file:
             raise DataError(
                 f"{file} and {goals[goal]} would both become {goal}. Rename one, or name a file as the target."
@@ -282,15 +318,10 @@ def _folder(place: Place) -> Path:
     return place if place.is_dir() else place.parent
 
 
-def _as_parquet(name: Path) -> Path:
-    return name if name.suffix == ".parquet" else name.with_name(f"{name.name}.parquet")
-
-
 def _check_sheet(parts: list[Part], n_classes: int) -> None:
     """Raise if the rows do not fit on an Excel sheet, before they are scored."""
     others = 50  # columns of a result besides the probabilities, at most
-    sizes = [part.source.rows_at_most for part in parts]
-    check_fits(sum(sizes), n_classes + others, "the result", OTHER_FORMAT)
+    check_fits(sum(part.source.rows_at_most for part in parts), n_classes + others, "the result", OTHER_FORMAT)
 
 
 def _check_target(source: Place | ExternalRows, goal: Path, to_folder: bool) -> None:

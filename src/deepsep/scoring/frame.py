@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,8 @@ from deepsep.core.model_parts import first_step, is_pipeline
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
 from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
-from deepsep.scoring.decisions import Decisions, Tally
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision, Decisions, Tally
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
-from deepsep.scoring.settings import MOST_PROBABLE_CLASS, Decision
 from deepsep.scoring.who_scores import check_fast, choose
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.columns import UsefulColumns, as_frame
@@ -92,29 +91,9 @@ def score_frame(
     (decision,) = with_fields("score_frame", fields, decision)
     decisions = Decisions.of(model, decision)
     check_fast(fast, decision.sets)
-    scorer = choose(model, (), fast)
+    scorer = choose(model, 0, fast)
     leaving_out = None if reasons is None else LeavingOut(scorer, reasons, values_in_training(model))
-    return score_rows(scorer, frame, decisions, id=id, first_row=first_row, leaving_out=leaving_out)[0]
-
-
-def score_rows(
-    model: Any,
-    frame: Any,
-    decisions: Decisions,
-    *,
-    id: str | None = None,
-    first_row: int = 0,
-    counts: Counts | None = None,
-    leaving_out: LeavingOut | None = None,
-) -> tuple[pd.DataFrame, Tally]:
-    """Return what :func:`score_frame` does, and what was decided.
-
-    Rows and answers are counted if there is something to count them in.
-    """
-    scored = score_batch(model, frame, decisions, id=id, first_row=first_row, leaving_out=leaving_out)
-    if counts is not None:
-        scored.count(counts, first_row)
-    return scored.frame, scored.tally
+    return RowScorer(scorer, decisions, id=id, leaving_out=leaving_out)(frame, first_row).frame
 
 
 @dataclass(frozen=True)
@@ -135,102 +114,110 @@ class Scored:
             counts.add_answers(self.codes, self.confidence)
 
 
-def score_batch(
-    model: Any,
-    batch: Any,
-    decisions: Decisions,
-    *,
-    id: str | None = None,
-    first_row: int = 0,
-    leaving_out: LeavingOut | None = None,
-    compiled: CompiledEncoding | None = None,
-    in_parts: Callable[[Array, Array], Array | None] | None = None,
-    predicting: AbstractContextManager[Any] | None = None,
-) -> Scored:
-    """Score some rows; all engines call this function.
+class RowScorer:
+    """Scores batches of rows with a model, in any number of threads; all engines use it.
 
-    ``compiled`` is the model's encoding, for an Arrow table; ``in_parts`` is the estimator's way to predict rows in two
-    parts, if it has one; ``predicting`` is held while the estimator predicts, if
-    others do at the same time.
+    Without ``id``, the column of identifiers, rows are numbered. ``leaving_out`` finds reasons. If it is ``compiled``,
+    Arrow tables are encoded column by column where the model allows it, which is faster.
     """
-    n, classes, has_p = len(batch), np.asarray(model.classes_), hasattr(model, "predict_proba")
-    rows: Any = batch
-    by_column = compiled is not None and isinstance(batch, pa.Table) and n > 0
-    if isinstance(batch, pa.Table) and not by_column:
-        rows = to_frame(batch, id)
-    elif not by_column and not (isinstance(batch, np.ndarray) and id is None):
-        rows = as_frame(batch)
-    if id is None:
-        out: dict[str, Any] = {"row": np.arange(first_row, first_row + n)}
-    elif by_column:
-        out = {id: to_frame(rows.select([id]), id)[id].array}
-    else:
-        out = {id: rows[find_column(rows.columns, id, "id column")].array}
-        if id not in schema_of(model):
-            rows = rows.drop(columns=id)
-    reasons = leaving_out.column_names if leaving_out else []
+
+    def __init__(
+        self,
+        model: Any,
+        decisions: Decisions,
+        *,
+        id: str | None = None,
+        leaving_out: LeavingOut | None = None,
+        compiled: bool = False,
+    ) -> None:
+        self.model, self.decisions, self.id, self.leaving_out = model, decisions, id, leaving_out
+        self._reasons = leaving_out.column_names if leaving_out else []
+        self._label = label_name(model, leaving_out)
+        self._names = prediction_names(decisions.classes, self._label, sets=decisions.sets is not None)
+        check_id_name(id, [*self._names, *self._reasons])
+        self._has_p, self._predicting = hasattr(model, "predict_proba"), Lock()
+        known = self._compiled = CompiledEncoding.of(model) if compiled and leaving_out is None else None
+        self.dictionaries = [] if known is None else known.dictionaries  # columns to read dictionary-encoded
+        self._in_parts = None  # the estimator's way to predict rows in two parts, if it has one
+        if known is not None and known.groups and known.is_bounded and hasattr(model[-1], "in_parts"):
+            self._in_parts = model[-1].in_parts(known.plain, known.groups)
+
+    def __call__(self, batch: Any, first_row: int = 0) -> Scored:
+        """Score rows of pandas, polars or Arrow, of which the first has this number."""
+        n, classes, columns = len(batch), self.decisions.classes, None
+        if self._compiled is not None and isinstance(batch, pa.Table) and n:
+            keys = None if self.id is None else to_frame(batch.select([self.id]), self.id)[self.id].array
+            rows = self._compiled.read(batch)
+            columns, answers = rows.columns, self._answers_in_parts(self._compiled, rows)
+        else:
+            rows, keys = self._without_keys(batch)
+            if n:
+                estimator, used, matrix = encoded(self.model, rows)
+                columns = used if is_pipeline(self.model) else None
+                answers = in_blocks(self._predictor(estimator), lambda index: rows_of(matrix, index), n)
+            else:
+                answers = np.empty((0, len(classes))) if self._has_p else classes[:0]
+        out = {"row": np.arange(first_row, first_row + n)} if self.id is None else {self.id: keys}
+        if not self._has_p:
+            frame, tally = pd.DataFrame(out | {self._names[0]: answers}), Tally(Counter(answers.tolist()))
+            return Scored(frame, tally, columns, codes_of(classes, answers), None)
+        predictions, tally = self.decisions.columns(answers, self._label)
+        if self.leaving_out is not None and n:
+            called, kept = self.decisions(answers)
+            label = np.where(kept, called, -1)
+            predictions |= self.leaving_out(estimator, as_frame(used), matrix, answers, label)
+        frame = pd.DataFrame(out | predictions | ({} if n else {name: [] for name in self._reasons}))
+        if not n:
+            return Scored(frame, tally, columns, np.empty(0, int), np.empty(0))
+        return Scored(frame, tally, columns, answers.argmax(axis=1), answers.max(axis=1))
+
+    def _without_keys(self, batch: Any) -> tuple[Any, Any]:
+        """Return rows as the model takes them, and their identifiers."""
+        if isinstance(batch, pa.Table):
+            rows = to_frame(batch, self.id)
+        else:
+            rows = batch if isinstance(batch, np.ndarray) and self.id is None else as_frame(batch)
+        if self.id is None:
+            return rows, None
+        keys = rows[find_column(rows.columns, self.id, "id column")].array
+        return rows if self.id in schema_of(self.model) else rows.drop(columns=self.id), keys
+
+    def _predictor(self, estimator: Any, *, bounded: bool = False) -> Callable[[Any], Array]:
+        """Return the function that predicts; only some estimators may be called by several threads at a time."""
+        predict: Callable[[Any], Array] = estimator.predict_proba if self._has_p else estimator.predict
+        if bounded and self._has_p:
+            predict = getattr(estimator, "predict_bounded", predict)
+        if getattr(estimator, "predicts_in_threads", False):
+            return predict
+
+        def in_turn(matrix: Any) -> Array:
+            with self._predicting:
+                return predict(matrix)
+
+        return in_turn
+
+    def _answers_in_parts(self, compiled: CompiledEncoding, rows: EncodedRows) -> Array:
+        """Return the answers about encoded rows, block by block, of rows in two parts where that can be."""
+        answers, predict = [], self._predictor(self.model[-1], bounded=compiled.is_bounded)
+        for start in range(0, len(rows), BLOCK_ROWS):
+            p = None if self._in_parts is None else self._in_parts(*compiled.split(rows, start, start + BLOCK_ROWS))
+            if p is None:
+                block = compiled.matrix(rows, start, start + BLOCK_ROWS)
+                padding = np.repeat(block[:1], BLOCK_ROWS - len(block), axis=0)
+                p = predict(np.concatenate([block, padding]) if len(padding) else block)[: len(block)]
+            answers.append(p)
+        return np.concatenate(answers)
+
+
+def label_type(model: Any, decisions: Decisions, leaving_out: LeavingOut | None = None) -> dict[str, Any]:
+    """Return the Arrow types of the columns of labels and of reasons, which rows without a label do not determine."""
     label = label_name(model, leaving_out)
-    names = prediction_names(classes, label, sets=decisions.sets is not None)
-    check_id_name(id, [*names, *reasons])
-    estimator, used, matrix, columns = model, None, None, None
-    if by_column and compiled is not None:
-        estimator, encoded_rows = model[-1], compiled.read(rows)
-        columns = encoded_rows.columns
-        predict = _predictor(estimator, has_p, predicting, bounded=compiled.is_bounded)
-        answers = _in_parts(compiled, encoded_rows, in_parts, predict)
-    elif n:
-        estimator, used, matrix = encoded(model, rows)
-        columns = used if is_pipeline(model) else None
-        answers = in_blocks(_predictor(estimator, has_p, predicting), lambda index: rows_of(matrix, index), n)
-    else:
-        answers = np.empty((0, len(classes))) if has_p else classes[:0]
-    if not has_p:
-        codes = codes_of(classes, answers)
-        return Scored(pd.DataFrame(out | {names[0]: answers}), Tally(Counter(answers.tolist())), columns, codes, None)
-    best, sure = (answers.argmax(axis=1), answers.max(axis=1)) if n else (np.empty(0, int), np.empty(0))
-    predictions, tally = decisions.columns(answers, label)
-    if leaving_out is not None and n:
-        called, kept = decisions(answers)
-        predictions |= leaving_out(estimator, as_frame(used), matrix, answers, np.where(kept, called, -1))
-    result = pd.DataFrame(out | predictions | ({} if n else {name: [] for name in reasons}))
-    return Scored(result, tally, columns, best, sure)
-
-
-def _predictor(
-    estimator: Any, has_p: bool, predicting: AbstractContextManager[Any] | None, *, bounded: bool = False
-) -> Callable[[Any], Array]:
-    predict: Callable[[Any], Array] = estimator.predict_proba if has_p else estimator.predict
-    if bounded and has_p:
-        predict = getattr(estimator, "predict_bounded", predict)
-    if predicting is None or getattr(estimator, "predicts_in_threads", False):
-        return predict
-
-    def in_turn(matrix: Any) -> Array:
-        with predicting:
-            return predict(matrix)
-
-    return in_turn
-
-
-def _in_parts(
-    compiled: CompiledEncoding,
-    rows: EncodedRows,
-    in_parts: Callable[[Array, Array], Array | None] | None,
-    predict: Callable[[Any], Array],
-) -> Array:
-    """Return the answers about encoded rows, block by block, of rows in two parts where that can be."""
-    answers = []
-    for start in range(0, len(rows), BLOCK_ROWS):
-        p = None if in_parts is None else in_parts(*compiled.split(rows, start, start + BLOCK_ROWS))
-        answers.append(predict(_block(compiled, rows, start))[: len(rows) - start] if p is None else p)
-    return np.concatenate(answers)
-
-
-def _block(compiled: CompiledEncoding, rows: EncodedRows, start: int) -> Array:
-    """Return a block of the matrix, padded with copies of its first row."""
-    matrix = compiled.matrix(rows, start, start + BLOCK_ROWS)
-    missing = BLOCK_ROWS - len(matrix)
-    return np.concatenate([matrix, np.repeat(matrix[:1], missing, axis=0)]) if missing else matrix
+    name = prediction_names(decisions.classes, label, sets=decisions.sets is not None)[0]
+    reasons = leaving_out.column_names if leaving_out else []
+    return {
+        name: pa.array(decisions.classes.tolist()).type,
+        **{reason: pa.float64() if reason.endswith("odds") else pa.string() for reason in reasons},
+    }
 
 
 def label_name(model: Any, leaving_out: LeavingOut | None) -> str | None:
@@ -241,8 +228,7 @@ def label_name(model: Any, leaving_out: LeavingOut | None) -> str | None:
 
 def label_of(model: Any) -> str | None:
     """Return the name of the column of labels that a model was fitted to; None if it is not known."""
-    first = first_step(model)
-    name = getattr(first, "label_", None)
+    name = getattr(first_step(model), "label_", None)
     return name if isinstance(name, str) else None
 
 

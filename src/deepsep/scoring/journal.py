@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 from deepsep.drift.counts import Counts
 from deepsep.files.atomic import hidden_name, leftovers, remove_leftovers, replace_file
 from deepsep.scoring.decisions import Tally
-from deepsep.scoring.writing import Writer
+from deepsep.scoring.writer import Writer
 
 KEY_FILE, KEPT_FOLDER = "key.json", "kept"
 
@@ -29,24 +28,17 @@ class Piece(NamedTuple):
     """Consecutive rows of a part that have been scored."""
 
     path: Path
-    rows: int
     tally: Tally
 
 
 class Journal:
-    """The folder of pieces of one target.
+    """The folder of pieces of one target, with the key of the run; the target is put together in ``out``."""
 
-    Parameters
-    ----------
-    folder : Path
-        Where the pieces are; with the key of the run in it.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, classes: Sequence[Any]) -> None:
+        self.folder, self.classes, self.out = folder, classes, folder / "out"
 
     @classmethod
-    def open(cls, goal: Path, key: dict[str, Any], *, resume: bool) -> Journal:
+    def open(cls, goal: Path, key: dict[str, Any], classes: Sequence[Any], *, resume: bool) -> Journal:
         """Return the journal of a target: that of a killed run with the same key if there is one, or else a new one."""
         mine = hidden_name(goal, "new")
         for left in [*leftovers(goal), *(place.parent for place in _kept(goal))] if resume else []:
@@ -63,7 +55,7 @@ class Journal:
         if not mine.exists():
             mine.mkdir(parents=True)
             replace_file(mine / KEY_FILE, json.dumps(key))
-        return cls(mine)
+        return cls(mine, classes)
 
     def keep(self) -> None:
         """Leave the pieces for the next run, though this one has ended."""
@@ -75,8 +67,8 @@ class Journal:
 
     # -- pieces ----------------------------------------------------------------------------------------------
 
-    def pieces(self, name: str, classes: Sequence[Any], counts: Counts | None) -> list[Piece]:
-        """Return the pieces of a part, in order; ``counts`` are empty ones of its profile."""
+    def pieces(self, name: str, counts: Counts | None = None) -> list[Piece]:
+        """Return the pieces of a part, in order; with ``counts``, empty ones of a profile, also what was counted."""
         found: list[Piece] = []
         while True:
             path = self._place(name, len(found))
@@ -87,7 +79,7 @@ class Journal:
                         return found
             except (OSError, ValueError, pa.ArrowException):
                 return found
-            found.append(Piece(path, content["rows"], _tally(content, classes, counts)))
+            found.append(Piece(path, Tally.from_plain(content, self.classes, counts)))
 
     def is_complete(self, name: str) -> bool:
         """Whether all rows of a part are in its pieces."""
@@ -104,33 +96,33 @@ class Journal:
         path.unlink(missing_ok=True)  # a worker that outlives a killed run may still write to it
         return path
 
-    def add(self, path: Path, tally: Tally, classes: Sequence[Any]) -> None:
+    def add(self, path: Path, tally: Tally) -> None:
         """Add a piece that has been written."""
-        replace_file(path.with_suffix(".json"), json.dumps({"rows": tally.rows, **_plain(tally, classes)}))
+        replace_file(path.with_suffix(".json"), json.dumps({"rows": tally.rows, **tally.to_plain(self.classes)}))
 
     def drop(self, name: str) -> None:
         """Remove the pieces of a part."""
         for path in (self.folder / "pieces").glob(f"{name}-*"):
             path.unlink(missing_ok=True)
 
+    def assemble(self, names: Iterable[str], target: Path, provenance: Mapping[str, Any]) -> None:
+        """Write the pieces of parts to their target, and leave them as they are: a run that is killed here resumes."""
+        all_pieces = [piece for name in names for piece in self.pieces(name)]
+        pieces = [piece for piece in all_pieces if piece.tally.rows] or all_pieces[:1]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if len(pieces) == 1 and target.suffix.lower() == ".parquet":
+            _place_file(pieces[0].path, target)
+            return
+        with Writer(target, {}, provenance) as writer:
+            for piece in pieces:
+                with pq.ParquetFile(piece.path, pre_buffer=False) as file:
+                    for batch in file.iter_batches():
+                        writer.write_table(pa.Table.from_batches([batch]))
+                    if not piece.tally.rows:
+                        writer.write_table(file.schema_arrow.empty_table())
+
     def _place(self, name: str, number: int | str) -> Path:
         return self.folder / "pieces" / f"{name}-{number}.parquet"
-
-
-def assemble(pieces: Sequence[Piece], target: Path, writer: Writer) -> None:
-    """Write pieces to their target, and leave them as they are: a run that is killed here is resumed from them."""
-    pieces = [piece for piece in pieces if piece.rows] or list(pieces[:1])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if len(pieces) == 1 and target.suffix.lower() == ".parquet":
-        _place_file(pieces[0].path, target)
-        return
-    with writer:
-        for piece in pieces:
-            with pq.ParquetFile(piece.path, pre_buffer=False) as file:
-                for batch in file.iter_batches():
-                    writer.write_table(pa.Table.from_batches([batch]))
-                if not piece.rows:
-                    writer.write_table(file.schema_arrow.empty_table())
 
 
 def _place_file(path: Path, target: Path) -> None:
@@ -151,30 +143,3 @@ def _key_of(folder: Path) -> Any:
         return json.loads((folder / KEY_FILE).read_bytes())
     except (OSError, ValueError):
         return None
-
-
-def _plain(tally: Tally, classes: Sequence[Any]) -> dict[str, Any]:
-    return {
-        "labels": [tally.labels[name] for name in [*classes, None]],
-        "sure": tally.sure,
-        "changed": tally.changed,
-        "sizes": sorted(tally.sizes.items()),
-        "drift": None if tally.drift is None else tally.drift.to_plain(),
-    }
-
-
-def _tally(content: dict[str, Any], classes: Sequence[Any], counts: Counts | None) -> Tally:
-    labels = Counter({name: rows for name, rows in zip([*classes, None], content["labels"], strict=True) if rows})
-    drift = None if counts is None else counts.from_plain(content["drift"])
-    return Tally(labels, content["sure"], content["changed"], Counter(dict(content["sizes"])), drift)
-
-
-def total(tallies: Iterable[Tally], counts: Counts | None) -> Tally:
-    """Return what was decided in all; ``counts`` are empty ones, to which those of the pieces are added."""
-    whole = Tally()
-    for tally in tallies:
-        whole += tally
-        if counts is not None and tally.drift is not None:
-            counts += tally.drift
-    whole.drift = counts
-    return whole

@@ -16,8 +16,8 @@ from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.core.notices import warn
 from deepsep.drift.typical_values import typical_values, values_of
 from deepsep.errors import ParameterError, Setting
+from deepsep.models import profile_of
 from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
-from deepsep.scoring.remembered import profile_of
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.pipeline import source_columns
 
@@ -31,21 +31,9 @@ class LeavingOut:
     """Leaves out one column at a time, and sees how much less likely the label of a row becomes.
 
     A column is left out by putting values of the training table in its place, and averaging the probability of the
-    label over them. The values come from the profile of the table, and are the same for every row.
-
-    Parameters
-    ----------
-    model : fitted classifier
-        A pipeline of :func:`deepsep.for_table`, or an estimator that takes a matrix.
-    n : int
-        How many reasons a row gets at most.
-    values : dict {column: (values, weights)} or None
-        What takes the place of each column that the model uses; None if it is not known.
-
-    Attributes
-    ----------
-    passes : int
-        How often every row is predicted.
+    label over them. The values come from the profile of the table, and are the same for every row: ``values`` has them,
+    with their weights, for each column that the model uses. A row gets ``n`` reasons at most, and is predicted
+    ``passes`` times.
     """
 
     def __init__(self, model: Any, n: int, values: Mapping[str, tuple[list[Any], Array]] | None) -> None:
@@ -84,16 +72,8 @@ class LeavingOut:
     def __call__(self, estimator: Any, columns: pd.DataFrame, matrix: Any, p: Array, label: Array) -> dict[str, Any]:
         """Return the columns of reasons.
 
-        Parameters
-        ----------
-        estimator : fitted classifier
-            The last step of the model.
-        columns, matrix : DataFrame and matrix (n, features)
-            The rows as people see them, and as the estimator takes them.
-        p : array (n, c)
-            Their probabilities.
-        label : array (n,)
-            The number of each row's class; -1 for a row without a label, which has no reasons.
+        ``columns`` and ``matrix`` are the rows as people see them, and as the estimator takes them; ``p`` are their
+        probabilities, and ``label`` the number of each row's class: -1 for a row without a label, which has no reasons.
         """
         together = 1 << 20  # probabilities in memory at a time
         figures = 6  # decimals of the log odds that count; the rest is rounding
@@ -135,14 +115,7 @@ class LeavingOut:
     def check_cost(self, model: Any, rows: int | None, rows_at_most: int) -> None:
         """Raise if it would take too long, and say beforehand how long it takes if that is more than a minute.
 
-        Parameters
-        ----------
-        model : fitted classifier
-            Which scores.
-        rows : int or None
-            Number of rows; None if that is not known.
-        rows_at_most : int
-            The same, or an upper bound.
+        ``rows`` is None if only an upper bound of their number is known.
         """
         estimator = estimator_of(model)
         most = MAX_SLOW_PREDICTIONS // self.passes

@@ -14,10 +14,9 @@ from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.differences import find_drift
 from deepsep.drift.profile import profile_table
 from deepsep.errors import DataError, ParameterError
-from deepsep.scoring.decisions import Decisions
-from deepsep.scoring.frame import score_rows
-from deepsep.scoring.remembered import fingerprint_of, profile_of
-from deepsep.scoring.settings import Decision
+from deepsep.models import fingerprint_of, profile_of
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decisions
+from deepsep.scoring.frame import RowScorer
 from deepsep.table.columns import UsefulColumns, as_frame
 
 
@@ -114,13 +113,7 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
             "deepsep.scoring.remember_training."
         )
     frame = as_frame(table)
-    counts = Counts(profile, one_in(len(frame)))
+    counts, scorer = Counts(profile, one_in(len(frame))), RowScorer(model, Decisions.of(model, MOST_PROBABLE_CLASS))
     for start in range(0, len(frame), compared_batch_rows):
-        score_rows(
-            model,
-            frame[start : start + compared_batch_rows],
-            Decisions.of(model, Decision()),
-            first_row=start,
-            counts=counts,
-        )
+        scorer(frame[start : start + compared_batch_rows], start).count(counts, start)
     return find_drift(profile, counts, np.asarray(model.classes_).tolist())

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.errors import ParameterError, Setting
-from deepsep.scoring.parts import Part
 
-MANY_ROWS = 100_000  # rows above which a student scores in place of its committee,
+MANY_ROWS = 100_000  # above which a student scores in place of its committee,
 
 
 def student_of(model: Any) -> Any:
@@ -36,7 +34,7 @@ def check_fast(fast: bool | None, sets: float | None) -> None:
         )
 
 
-def choose(model: Any, parts: Sequence[Part], fast: bool | None) -> Any:
+def choose(model: Any, rows: int, fast: bool | None) -> Any:
     """Return the model, or the same with the student in place of its committee; None: by the number of rows."""
     most_loss = 0.02  # if that is expected to cost no more accuracy
     student = student_of(model)
@@ -47,19 +45,5 @@ def choose(model: Any, parts: Sequence[Part], fast: bool | None) -> Any:
             fast=Setting("fast", True),
         )
     if fast is None:
-        fast = student is not None and student.accuracy_loss_ <= most_loss and rows_at_most(parts) > MANY_ROWS
+        fast = student is not None and student.accuracy_loss_ <= most_loss and rows > MANY_ROWS
     return with_student(model) if fast else model
-
-
-def rows_at_most(parts: Sequence[Part]) -> int:
-    """Return the number of rows of all parts, or that of their lines where rows have not been counted."""
-    return sum(part.source.rows_at_most for part in parts)
-
-
-def describe(model: Any, scored_by: Any) -> dict[str, Any]:
-    """Return which method scores, and how the model's student, if it has one, differs from its committee."""
-    student, method = student_of(model), estimator_of(scored_by)
-    return {
-        "scored_by": getattr(method, "method_name", type(method).__name__),
-        "student": student and {"agreement": student.agreement_, "accuracy_loss": student.accuracy_loss_},
-    }

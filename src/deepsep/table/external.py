@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -15,18 +15,22 @@ from numpy.typing import NDArray
 from deepsep.errors import DataError
 from deepsep.table.arrow_frames import key_hashes, to_frame
 from deepsep.table.locations import check_memory
-from deepsep.table.source import Names, Pairs, SomeRows, Source, Types
+from deepsep.table.source import Names, Pairs, SomeRows, Types
 
 Array = NDArray[Any]
 
 
-class ExternalTable(Source, Protocol):
+class ExternalTable(Protocol):
     """Open rows of another program, which knows their number and the types of their columns."""
 
+    names: list[str]
     n_rows: int
 
-    def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:
+    def pieces(self, rows: int, columns: Names) -> Iterator[Any]:
         """Yield Arrow tables of at most ``rows`` rows."""
+
+    def id_type(self, name: str) -> Any:
+        """Return the Arrow type of a column of identifiers."""
 
 
 class ExternalRows(ABC):
@@ -46,37 +50,38 @@ class ExternalRows(ABC):
         """Open the rows, sorted by ``id`` if it is given; ``unique``: raise if two rows have the same."""
 
 
-class RepeatedRows:
+class OpenRows:
+    """Open external rows, as a source."""
+
+    def __init__(self, table: ExternalTable) -> None:
+        self.table, self.names, self.n_rows = table, table.names, table.n_rows
+        self.rows_at_most, self.id_type = table.n_rows, table.id_type
+
+    def pieces(self, rows: int, columns: Names) -> Iterator[Any]:
+        """Yield Arrow tables."""
+        return self.table.pieces(rows, columns)
+
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
+        """Yield Arrow tables, each with the share of the rows read so far; ``types`` and the rest are for files."""
+        done = 0
+        for piece in self.pieces(rows, columns):
+            done += len(piece)
+            yield piece, min(done / max(self.n_rows, 1), 1.0)
+
+
+class RepeatedRows(OpenRows):
     """Open rows that are read several times for one fit, and must be the same each time, while others may write.
 
-    Parameters
-    ----------
-    table : ExternalTable
-        Sorted by ``id``.
-    place : str
-        What holds the rows, for messages.
-    id : str
-        The column of keys.
-    keys : array of uint64, optional
-        Hashes of the keys that the rows had before. None: they are read for the first time.
-
-    Attributes
-    ----------
-    keys : array of uint64 or None
-        Hashes of the keys, in order, once all rows have been read.
+    ``place`` holds the rows, which are sorted by ``id``. ``keys`` are hashes of the keys that they had before, in
+    order; None until all rows have been read for the first time.
     """
 
     def __init__(self, table: ExternalTable, place: str, id: str, keys: Array | None) -> None:
-        self.table, self.place, self.id, self.keys = table, place, id, keys
-        self.names, self.n_rows = table.names, table.n_rows
-        self.rows_at_most, self.id_type = table.rows_at_most, table.id_type
+        super().__init__(table)
+        self.place, self.id, self.keys = place, id, keys
 
-    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
-        """Yield Arrow tables, each with the share of the rows read so far."""
-        return with_shares(self.pieces(rows, columns), self.n_rows)
-
-    def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield Arrow tables of ``rows`` rows, or raise if their keys are not those of before."""
+    def pieces(self, rows: int, columns: Names) -> Iterator[Any]:
+        """Yield Arrow tables, or raise if their keys are not those of before."""
         known, hashes, done = self.keys, [np.empty(0, np.uint64)], 0
         for piece in self.table.pieces(rows, list(dict.fromkeys([*columns, self.id]))):
             own = key_hashes(piece[self.id])
@@ -91,20 +96,18 @@ class RepeatedRows:
         elif done < len(known):
             self._refuse()
 
+    def without(self, keys: Array) -> SomeRows:
+        """Return the rows without those whose keys have these hashes: others may have come since."""
+        return SomeRows(
+            self, lambda batch, first: ~np.isin(key_hashes(batch[self.id]), keys), n_without=len(keys), key=self.id
+        )
+
     def _refuse(self) -> None:
         raise DataError(
             f"the query to {self.place} gave other rows when it was run again. A fit to a large table runs it several "
             "times, and draws a part of the unlabelled ones itself. Leave out random(), samples and limit, or fit "
             "again when nothing writes to the table."
         )
-
-
-def with_shares(pieces: Iterator[Any], n_rows: int) -> Iterator[tuple[Any, float]]:
-    """Yield pieces of a table of this many rows, each with the share of the rows read so far."""
-    done = 0
-    for piece in pieces:
-        done += len(piece)
-        yield piece, min(done / max(n_rows, 1), 1.0)
 
 
 def read_external(rows: ExternalRows, id: str | None, max_bytes: int | None) -> pd.DataFrame:
@@ -120,13 +123,3 @@ def read_external(rows: ExternalRows, id: str | None, max_bytes: int | None) -> 
         if not pieces:
             raise DataError(f"{rows} gives {len(table.names)} columns but no rows. Check its conditions.")
         return to_frame(pa.concat_tables(pieces, promote_options="permissive"), id)
-
-
-def rows_without_keys(table: RepeatedRows, without: Array) -> SomeRows:
-    """Return the rows without those whose keys have these hashes: others may have come since."""
-    return SomeRows(
-        table,
-        lambda batch, first: ~np.isin(key_hashes(batch[table.id]), without),
-        n_without=len(without),
-        key=table.id,
-    )

@@ -17,28 +17,18 @@ LOCAL_CLUSTER = "local"  # makes Ray start a cluster on this machine, even if on
 
 
 @contextmanager
-def connected(feature: str, address: str | None, workers: int | None) -> Iterator[tuple[Any, int]]:
-    """Yield Ray's module and the number of workers; disconnect at the end.
+def connected(address: str | None, workers: int | None) -> Iterator[tuple[Any, int]]:
+    """Yield Ray's module and the number of workers, by default one for each CPU; disconnect at the end.
 
-    Uses the cluster that this process is connected to, if any; otherwise joins the one at ``address``, or starts one
-    here.
-
-    Parameters
-    ----------
-    feature : str
-        The feature that needs Ray, for the message if it is not installed.
-    address : str or None
-        Address of a cluster; by default that in the variable RAY_ADDRESS. If it is "local", or there is none, a cluster
-        is started on this machine.
-    workers : int or None
-        Number of workers; by default one for each CPU of the cluster.
+    Uses the cluster that this process is connected to, if any; otherwise joins the one at ``address``, by default that
+    in the variable RAY_ADDRESS. If that is "local", or there is none, a cluster is started on this machine.
     """
     if not (workers is None or is_integer(workers, 1)):
         raise ParameterError("{workers}; pass a positive integer or None.", workers=Setting("workers", workers))
     try:
         ray: Any = import_module("ray")
     except ImportError as error:
-        raise missing_package(feature, "ray") from error
+        raise missing_package('engine="ray"', "ray") from error
     ours = not ray.is_initialized()
     if ours:
         _join(ray, address, workers)
@@ -55,14 +45,9 @@ def connected(feature: str, address: str | None, workers: int | None) -> Iterato
             ray.shutdown()
 
 
-def address_of(address: str | None) -> str:
-    """Return the address of the cluster, from the call or from RAY_ADDRESS, or else "local"."""
-    return address or os.environ.get("RAY_ADDRESS") or LOCAL_CLUSTER
-
-
 def _join(ray: Any, address: str | None, workers: int | None) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    place = address_of(address)
+    place = address or os.environ.get("RAY_ADDRESS") or LOCAL_CLUSTER
     if place == LOCAL_CLUSTER:
         ray.init(address=place, num_cpus=workers, include_dashboard=False, **options)
         return

@@ -12,19 +12,7 @@ MAX_WORKER_DEATHS = 5  # with the same job, which is then given up
 
 
 class Workers:
-    """Actors of one kind.
-
-    Parameters
-    ----------
-    ray : module
-        Connected to a cluster.
-    kind : type
-        The class of the actors.
-    arguments : sequence
-        Arguments of its constructor.
-    n : int
-        Number of actors.
-    """
+    """Actors of one kind, on the cluster that ``ray`` is connected to; ``arguments`` are those of their constructor."""
 
     def __init__(self, ray: Any, kind: type, arguments: Sequence[Any], n: int) -> None:
         self._ray, self._kind, self._arguments = ray, kind, arguments
@@ -38,15 +26,8 @@ class Workers:
     ) -> list[Any]:
         """Return the results of jobs, in their order; if a worker dies, another one repeats its job.
 
-        Parameters
-        ----------
-        ask : callable
-            ``ask(actor, job)`` calls a method of the actor, and returns the reference to its result.
-        jobs : sequence
-            The first job goes to the first worker, the second to the second, and so on; each further job to the next
-            worker that is free.
-        on_done : callable, optional
-            Called with each result as soon as it is ready.
+        ``ask(actor, job)`` calls a method of an actor, and returns the reference to its result. Each worker gets a job,
+        and another one when it is free. ``on_done`` is called with each result as soon as it is ready.
         """
         ray, results, deaths = self._ray, {}, Counter[int]()
         waiting = {ask(self._actors[seat], jobs[seat]): (seat, seat) for seat in range(min(len(jobs), len(self)))}

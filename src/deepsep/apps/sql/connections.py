@@ -6,11 +6,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from deepsep.errors import DatabaseError, DataError, DeepSepError
+from deepsep.errors import DatabaseError, DataError, DeepSepError, missing_package
 
 LOCK_SECONDS = 10  # to wait for a lock of another program
 ONE_SELECT = "Correct the query; it must be one select."
@@ -26,17 +27,20 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-class Connection(ABC):
-    """A connection to a database.
+def load_driver(module: str, feature: str, package: str) -> Any:
+    """Return the module of a driver, or raise if its package is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise missing_package(feature, package) from error
 
-    Attributes
-    ----------
-    place : str
-        The database, for messages.
-    """
+
+class Connection(ABC):
+    """A connection to a database; ``place`` is its name in messages."""
 
     types: ClassVar[Mapping[Any, str]]  # the system's names of the Arrow types of predictions
     key_types: ClassVar[Mapping[str, Any]]  # Arrow types of keys, by the system's names
+    key_as_text: ClassVar[str] = ""  # an expression that makes a key of a column
     any_case: ClassVar[bool] = False  # whether names that differ only in case are the same
     longest_name: ClassVar[int] = 10_000  # bytes
     # Advice by parts of a message: for what a user can correct, and for everything else.
@@ -62,9 +66,15 @@ class Connection(ABC):
     def readable(self, name: str, kind: str) -> str:
         """Return the expression that reads a column of a type in a form that a table in a file can have."""
 
-    @abstractmethod
     def key_type(self, query: str, name: str) -> tuple[str, Any]:
         """Return the type of a key in the system and in Arrow, or raise if a key cannot have it."""
+        kind = dict(self.columns(query))[name]
+        if kind not in self.key_types:
+            raise DataError(
+                f"the key {name!r} is of the type {kind}; a key is an integer, a text, a date or a uuid. Convert it in "
+                f"the query, such as {self.key_as_text.format(name=name)} as {name}."
+            )
+        return kind, self.key_types[kind]
 
     @abstractmethod
     def has_table(self, table: tuple[str, ...]) -> bool:
@@ -138,34 +148,28 @@ class AdbcConnection(Connection):
         return self.clear_errors(self._errors)
 
     def execute(self, sql: str) -> None:
-        """Run a statement, in the current transaction."""
         with self._clear(), self._connection.cursor() as cursor:
             cursor.execute(sql)
 
     def fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the few rows of a query."""
         with self._clear(), self._connection.cursor() as cursor:
             cursor.execute(sql)
             return list(cursor.fetchall())
 
     def append(self, table: tuple[str, ...], rows: Any) -> None:
-        """Append an Arrow table to a table, in the current transaction."""
         *schema, name = table
         with self._clear(), self._connection.cursor() as cursor:
             cursor.adbc_ingest(name, rows, mode="append", **({"db_schema_name": schema[0]} if schema else {}))
 
     def commit(self) -> None:
-        """End the transaction and keep its changes."""
         with self._clear():
             self._connection.commit()
 
     def rollback(self) -> None:
-        """End the transaction and undo its changes."""
         with self._clear():
             self._connection.rollback()
 
     def close(self) -> None:
-        """Close the connection without waiting for further rows."""
         with self._clear():
             if self._reading is not None:
                 self._reading.adbc_cancel()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from deepsep.apps.sql.connections import ONE_SELECT, Connection, literal, quoted, tables_of
-from deepsep.errors import DataError, missing_package
+from deepsep.apps.sql.connections import ONE_SELECT, Connection, literal, load_driver, quoted, tables_of
+from deepsep.errors import DataError
 
 
 class DuckDB(Connection):
@@ -25,6 +24,7 @@ class DuckDB(Connection):
         **{"VARCHAR": pa.string(), "UUID": pa.string(), "DATE": pa.date32()},
     }
     any_case = True
+    key_as_text = "cast({name} as varchar)"
     mistakes: ClassVar = {
         "does not exist": "Check the names in the query.",
         "data-modifying statement": ONE_SELECT,
@@ -42,10 +42,7 @@ class DuckDB(Connection):
 
     def __init__(self, place: str, *, read_only: bool, shared: bool) -> None:
         super().__init__(place)
-        try:
-            driver = import_module("duckdb")
-        except ImportError as error:
-            raise missing_package("a DuckDB file", "duckdb") from error
+        driver = load_driver("duckdb", "a DuckDB file", "duckdb")
         self._errors = driver.Error
         self._reading: Any = None  # a reader of rows; while it is open, this process cannot open the file again
         with self._clear():
@@ -59,17 +56,14 @@ class DuckDB(Connection):
         return self.clear_errors(self._errors)
 
     def execute(self, sql: str) -> None:
-        """Run a statement, in the current transaction."""
         with self._clear():
             self._connection.execute(sql)
 
     def fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the few rows of a query."""
         with self._clear():
             return list(self._connection.execute(sql).fetchall())
 
     def columns(self, query: str) -> list[tuple[str, str]]:
-        """Return the columns of a query, with the system's names of their types."""
         sql = f"describe select * from ({query}\n)"
         with self._clear():
             statements = self._connection.extract_statements(sql)
@@ -78,23 +72,11 @@ class DuckDB(Connection):
         return [(name, kind) for name, kind, *_ in self.fetch(sql)]
 
     def readable(self, name: str, kind: str) -> str:
-        """Return the expression that reads a column of a type in a form that a table in a file can have."""
         floats, texts = ("DECIMAL", "HUGEINT", "UHUGEINT", "BIGNUM"), ("UUID", "JSON", "BIT")
         to = "double" if kind.startswith(floats) else "varchar" if kind.startswith(texts) else None
         return quoted(name) if to is None else f"cast({quoted(name)} as {to}) as {quoted(name)}"
 
-    def key_type(self, query: str, name: str) -> tuple[str, Any]:
-        """Return the type of a key in the system and in Arrow, or raise if a key cannot have it."""
-        kind = dict(self.columns(query))[name]
-        if kind not in self.key_types:
-            raise DataError(
-                f"the key {name!r} is of the type {kind}; a key is an integer, a text, a date or a uuid. Convert it in "
-                f"the query, such as cast({name} as varchar) as {name}."
-            )
-        return kind, self.key_types[kind]
-
     def has_table(self, table: tuple[str, ...]) -> bool:
-        """Return whether there is a table, or a view, of this name."""
         schema = literal(table[0]) if len(table) > 1 else "current_schema()"
         return bool(
             self.fetch(
@@ -104,13 +86,11 @@ class DuckDB(Connection):
         )
 
     def stream(self, query: str, rows: int) -> Iterator[Any]:
-        """Yield the rows of a query as Arrow tables, in bounded memory."""
         with self._clear():
             self._reading = self._connection.sql(query).to_arrow_reader(rows)
             yield from tables_of(iter(self._reading), rows)
 
     def append(self, table: tuple[str, ...], rows: Any) -> None:
-        """Append an Arrow table to a table, in the current transaction."""
         names = ", ".join(map(quoted, rows.column_names))
         with self._clear():
             self._connection.register("deepsep_batch", rows)
@@ -119,17 +99,14 @@ class DuckDB(Connection):
             self._connection.unregister("deepsep_batch")
 
     def commit(self) -> None:
-        """End the transaction and keep its changes."""
         self.execute("commit")
         self.execute(self._begin)
 
     def rollback(self) -> None:
-        """End the transaction and undo its changes."""
         self.execute("rollback")
         self.execute(self._begin)
 
     def close(self) -> None:
-        """Close the connection without waiting for further rows."""
         with self._clear():
             if self._reading is not None:
                 self._reading.close()

@@ -19,11 +19,10 @@ from deepsep.apps.sql.into_tables import check_key_given, score_into
 from deepsep.apps.sql.scores_table import ScoresTable
 from deepsep.core.fields import with_fields
 from deepsep.errors import DataError, Setting
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision
 from deepsep.scoring.files import plan_parts, warn_of_failed
+from deepsep.scoring.job import THIS_MACHINE, Part, Progress, Resources, Scoring
 from deepsep.scoring.local import id_type
-from deepsep.scoring.parts import Part
-from deepsep.scoring.run import Progress, Scoring
-from deepsep.scoring.settings import MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.table.arrow_frames import cells_of, key_hashes
 from deepsep.table.locations import Named, files_of, table_at
 from deepsep.table.reading_settings import AS_DETECTED, Reading
@@ -94,7 +93,7 @@ def score_to_table(
     with open_writer(database) as connection:
         table = ScoresTable(connection, to, id)
         parts, failed = plan_parts(scoring, place, files, Path(to), reading)
-        kind = _key_type(id_type(parts, id)[id], id, connection)
+        kind = _key_type(id_type(parts, id), id, connection)
         parts, unreadable = _check_keys(parts, id)
         table.begin(connection.types[kind], replace=replace)
         kind = _same_type(table, kind)

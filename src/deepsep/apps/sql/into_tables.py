@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from deepsep.apps.sql.scores_table import ScoresTable
-from deepsep.drift.counts import Counts
 from deepsep.errors import DataError, DeepSepError, ParameterError, Setting
 from deepsep.scoring.decisions import Tally
-from deepsep.scoring.local import id_type, label_type, no_rows, scored_batches
-from deepsep.scoring.parts import Part, Report, UnreadablePart
-from deepsep.scoring.run import Progress, Scoring, warn_of_drift
-from deepsep.scoring.who_scores import describe
+from deepsep.scoring.job import (
+    Part,
+    Progress,
+    Report,
+    Scoring,
+    ScoringJob,
+    UnreadablePart,
+    failed_parts,
+    reporting,
+    warn_of_drift,
+)
+from deepsep.scoring.local import no_rows, result_types, scored_batches
 
 
 def check_key_given(id: str | None) -> None:
@@ -32,14 +38,14 @@ def score_into(scoring: Scoring, table: ScoresTable, parts: list[Part], progress
     """Score the rows that a table lacks into it, and return the result, as ``score_query`` does."""
     if table.goes_on and table.record is not None and scoring.fast is None:
         scoring.fast = table.record.settings["scored_by"] == "student"
-    scoring.choose(parts)
-    table.describe(scoring.provenance, settings_of(scoring))
+    job = scoring.job(parts)
+    table.describe(job.provenance, settings_of(scoring, job))
     already = table.count()
     with saying_what_is_written(table, already):
-        tallies = scoring.score(partial(_score_parts, table=table), parts, progress)
-    failed = {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
+        tallies = _score_parts(job, parts, reporting(parts, progress), table)
+    failed = failed_parts(parts, tallies)
     done = {
-        **scoring.result(tallies),
+        **scoring.result(job, tallies),
         "parts": len(parts) - len(failed),
         "failed": failed,
         "target": f"table {table.name} of {table.connection.place}",
@@ -55,17 +61,13 @@ def score_into(scoring: Scoring, table: ScoresTable, parts: list[Part], progress
     return done
 
 
-def _score_parts(
-    model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, table: ScoresTable
-) -> list[Tally]:
+def _score_parts(job: ScoringJob, parts: Sequence[Part], report: Report, table: ScoresTable) -> list[Tally]:
     """Score the parts to a table of a database, a transaction per batch, and return what each holds."""
-    types = label_type(model, options["decisions"], options["leaving_out"]) | id_type(parts, options["id"])
-    profile, tallies = options["profile"], []
+    types, tallies = result_types(job, parts), []
     for part in parts:
-        row, whole, error = part.first_row, Tally(), None
-        drift = None if profile is None else Counts(profile, options["every"])
+        row, whole, error, drift = part.first_row, Tally(), None, job.new_counts()
         try:
-            for scored, share in scored_batches(model, part, options, 0):
+            for scored, share in scored_batches(job, part):
                 table.write(scored.frame, types)
                 if drift is not None:
                     scored.count(drift, row)
@@ -76,11 +78,11 @@ def _score_parts(
             error = str(reason)
         tallies.append(replace(whole, drift=drift, error=error))
     if table.untouched:
-        table.write(no_rows(model, parts[0], options), types)
+        table.write(no_rows(job, parts[0]), types)
     return tallies
 
 
-def settings_of(scoring: Scoring) -> dict[str, Any]:
+def settings_of(scoring: Scoring, job: ScoringJob) -> dict[str, Any]:
     """Return the settings that decide what a row gets, besides the model."""
     sets, costs = scoring.decisions.sets, scoring.decisions.costs
     return {
@@ -90,7 +92,7 @@ def settings_of(scoring: Scoring) -> dict[str, Any]:
         "abstain": scoring.decisions.abstain,
         "costs": None if costs is None else costs.tolist(),
         "reasons": scoring.reasons,
-        "scored_by": describe(scoring.model, scoring.scorer)["scored_by"],
+        "scored_by": job.scored_by,
     }
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.apps.sql.connections import LOCK_SECONDS, ONE_SELECT, AdbcConnection, literal, quoted, tables_of
-from deepsep.errors import DataError, missing_package
+from deepsep.apps.sql.connections import (
+    LOCK_SECONDS,
+    ONE_SELECT,
+    AdbcConnection,
+    literal,
+    load_driver,
+    quoted,
+    tables_of,
+)
 
 
 class PostgreSQL(AdbcConnection):
@@ -25,6 +31,7 @@ class PostgreSQL(AdbcConnection):
         **dict.fromkeys(("text", "varchar", "uuid"), pa.string()),
     }
     longest_name = 63
+    key_as_text = "{name}::text"
     mistakes: ClassVar = {
         "password authentication failed": "Set PGPASSWORD in the environment, or write the password to ~/.pgpass; name "
         "the user in the URL.",
@@ -42,10 +49,7 @@ class PostgreSQL(AdbcConnection):
     }
 
     def __init__(self, place: str, *, read_only: bool) -> None:
-        try:
-            driver = import_module("adbc_driver_postgresql.dbapi")
-        except ImportError as error:
-            raise missing_package("PostgreSQL", "adbc-driver-postgresql") from error
+        driver = load_driver("adbc_driver_postgresql.dbapi", "PostgreSQL", "adbc-driver-postgresql")
         super().__init__(place, driver, place)
         self._uuids: dict[tuple[str, ...], list[str]] = {}
         if read_only:  # all queries see the same state of the data
@@ -56,44 +60,28 @@ class PostgreSQL(AdbcConnection):
             self.commit()
 
     def columns(self, query: str) -> list[tuple[str, str]]:
-        """Return the columns of a query, with the system's names of their types."""
         with self._clear(), self._connection.cursor() as cursor:
             schema = cursor.adbc_execute_schema(f"select * from ({query}\n) as deepsep_source")
         return [(field.name, (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()) for field in schema]
 
     def readable(self, name: str, kind: str) -> str:
-        """Return the expression that reads a column of a type in a form that a table in a file can have."""
         plain = ("int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "name")
         if kind in (*plain, "bool", "date", "timestamp", "timestamptz"):
             return quoted(name)
         return f"{quoted(name)}::{'double precision' if kind == 'numeric' else 'text'} as {quoted(name)}"
 
-    def key_type(self, query: str, name: str) -> tuple[str, Any]:
-        """Return the type of a key in the system and in Arrow, or raise if a key cannot have it."""
-        kind = dict(self.columns(query))[name]
-        if kind not in self.key_types:
-            raise DataError(
-                f"the key {name!r} is of the type {kind}; a key is an integer, a text, a date or a uuid. Convert it in "
-                f"the query, such as {name}::text as {name}."
-            )
-        return kind, self.key_types[kind]
-
     def has_table(self, table: tuple[str, ...]) -> bool:
-        """Return whether there is a table, or a view, of this name."""
         name = ".".join(map(quoted, table))
         return bool(self.fetch(f"select to_regclass({literal(name)}) is not null")[0][0])
 
     def wait_for(self, table: str, condition: str) -> None:
-        """Wait until other transactions that change these rows of a table have ended."""
         self.execute(f"select 1 from {table} where {condition} for update")
 
     def stream(self, query: str, rows: int) -> Iterator[Any]:
-        """Yield the rows of a query as Arrow tables, in bounded memory."""
         with self.reading(query) as cursor, cursor.fetch_record_batch() as reader:
             yield from tables_of(iter(reader), rows)
 
     def append(self, table: tuple[str, ...], rows: Any) -> None:
-        """Append an Arrow table to a table, in the current transaction."""
         if table not in self._uuids:
             kinds = self.columns(f"select * from {'.'.join(map(quoted, table))}")
             self._uuids[table] = [name for name, kind in kinds if kind == "uuid"]

@@ -10,9 +10,8 @@ from typing import Any
 from deepsep.apps.sql.connections import Connection, quoted
 from deepsep.apps.sql.database import check_address, open_reader
 from deepsep.errors import DataError, Setting
-from deepsep.table.external import ExternalRows, with_shares
+from deepsep.table.external import ExternalRows
 from deepsep.table.locations import find_column
-from deepsep.table.source import Names, Pairs, Types
 from deepsep.table.text import check_unique
 
 
@@ -50,26 +49,10 @@ class Query(ExternalRows):
 
 
 class QueryTable:
-    """The rows of a query: its columns are read at once, its rows on request, like those of a ``TableFile``.
+    """The rows of a query, sorted by ``id``: its columns are read at once, its rows on request.
 
-    Parameters
-    ----------
-    connection : Connection
-    sql : str
-        The query.
-    id : str, optional
-        The column of identifiers, by which the rows are sorted.
-    besides : str, optional
-        A table whose identifiers are left out.
-    unique : bool, default=False
-        Whether every row must have an identifier of its own.
-
-    Attributes
-    ----------
-    names : list of str
-        The columns.
-    n_rows : int
-        The number of rows, without those that are left out.
+    Rows whose identifiers are in the table ``besides`` are left out; if they are to be ``unique``, repeated ones are an
+    error.
     """
 
     def __init__(
@@ -109,22 +92,10 @@ class QueryTable:
         self.n_rows: int = count
         self._source = source if key is None else f"{source} order by deepsep_source.{key}"
 
-    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
-        """Yield Arrow tables of ``rows`` rows (the last may be shorter), each with the share of the rows read so far.
-
-        The database knows the types of its columns: ``types`` and the rest matter to a ``TableFile`` only.
-        """
-        return with_shares(self.pieces(rows, columns), self.n_rows)
-
     def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield the tables alone."""
+        """Yield Arrow tables of ``rows`` rows; the last may be shorter."""
         chosen = ", ".join(self.connection.readable(name, self._kinds[name]) for name in columns)
-        yield from self.connection.stream(f"select {chosen} {self._source}", rows)
-
-    @property
-    def rows_at_most(self) -> int:
-        """The number of rows."""
-        return self.n_rows
+        return self.connection.stream(f"select {chosen} {self._source}", rows)
 
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers."""

@@ -12,9 +12,10 @@ from deepsep.apps.sql.into_tables import check_key_given, saying_what_is_written
 from deepsep.apps.sql.query import Query, QueryTable
 from deepsep.apps.sql.scores_table import ScoresTable
 from deepsep.core.fields import with_fields
-from deepsep.scoring.local import label_type
-from deepsep.scoring.run import Progress, Scoring
-from deepsep.scoring.settings import BATCH_ROWS, MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision
+from deepsep.scoring.job import BATCH_ROWS, THIS_MACHINE, Progress, Resources, Scoring
+from deepsep.scoring.local import result_types
+from deepsep.table.external import OpenRows
 
 
 def score_query(
@@ -84,7 +85,7 @@ def score_query(
         with open_reader(query.database, with_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id, besides=table.place if goes_on else None, unique=True)
             table.begin(reader.key_type(rows.sql, id)[0], replace=replace)
-            return score_into(scoring, table, [scoring.part(rows, "the query")], progress)
+            return score_into(scoring, table, [scoring.part(OpenRows(rows), "the query")], progress)
 
 
 def write_scores(
@@ -108,10 +109,11 @@ def write_scores(
         table = ScoresTable(connection, to, id)
         with open_reader(query.database, with_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id)
-            scoring.choose([scoring.part(rows, "the query")])
-            table.begin(reader.key_type(rows.sql, id)[0], replace=replace)
-            table.describe(scoring.provenance, settings_of(scoring))
-            types = label_type(model, scoring.decisions) | {id: rows.id_type(id)}
+            parts = [scoring.part(OpenRows(rows), "the query")]
+            job, key = scoring.job(parts), reader.key_type(rows.sql, id)[0]
+            table.begin(key, replace=replace)
+            table.describe(job.provenance, settings_of(scoring, job))
+            types = result_types(job, parts)
         with saying_what_is_written(table, 0, go_on):
             for frame in frames:
                 for start in range(0, max(len(frame), 1), BATCH_ROWS):

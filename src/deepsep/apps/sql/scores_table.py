@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from deepsep.apps.sql.connections import Connection, literal, quoted
 from deepsep.errors import DataError, DeepSepError, Setting
-from deepsep.scoring.writing import result_schema
+from deepsep.scoring.writer import result_schema
 
 SMALL_TYPES = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}  # types that drivers know
 KEYS_PER_QUERY = 5_000  # keys that a query asks about at a time
@@ -30,25 +30,10 @@ class Record:
 
 
 class ScoresTable:
-    """A table of predictions, by a key.
+    """A table of predictions, with the column of keys ``id``; its name may be "schema.table".
 
-    Parameters
-    ----------
-    connection : Connection
-        Writes to the database.
-    name : str
-        Name of the table; "schema.table" for one in another schema.
-    id : str
-        The column of keys.
-
-    Attributes
-    ----------
-    record : Record or None
-        Model that wrote the table; None without a table.
-    rows : int
-        Rows written so far by this run.
-    last_key : value or None
-        The last of their keys.
+    ``record`` is about the model that wrote it, None without a table; ``rows`` is the number of rows that this run has
+    written, and ``last_key`` the last of their keys.
     """
 
     def __init__(self, connection: Connection, name: str, id: str) -> None:
@@ -64,7 +49,8 @@ class ScoresTable:
         self.rows = 0
         self.last_key: Any = None
         self._replace = False
-        self._records = (*self.path[:-1], records)
+        self._record_path = (*self.path[:-1], records)
+        self._records = ".".join(map(quoted, self._record_path))
         self._about = f"table_name = {literal(self.path[-1])}"
         self._schema: Any = None
         self.record = self._read_record()
@@ -74,11 +60,10 @@ class ScoresTable:
         if not self.connection.has_table(self.path):
             return None
         found: list[tuple[Any, ...]] = []
-        if self.connection.has_table(self._records):
-            place = ".".join(map(quoted, self._records))
-            self.connection.wait_for(place, self._about)
+        if self.connection.has_table(self._record_path):
+            self.connection.wait_for(self._records, self._about)
             self.connection.commit()
-            found = self.connection.fetch(f"select model, settings from {place} where {self._about}")
+            found = self.connection.fetch(f"select model, settings from {self._records} where {self._about}")
         self.connection.commit()
         if not found:
             raise DataError(
@@ -137,9 +122,8 @@ class ScoresTable:
         """Return which of these keys the table has."""
         name, known = quoted(self.id), set()
         for start in range(0, len(keys), KEYS_PER_QUERY):
-            some = ", ".join(
-                str(key) if isinstance(key, int) else literal(str(key)) for key in keys[start:][:KEYS_PER_QUERY]
-            )
+            piece = keys[start : start + KEYS_PER_QUERY]
+            some = ", ".join(str(key) if isinstance(key, int) else literal(str(key)) for key in piece)
             found = self.connection.fetch(f"select cast({name} as text) from {self.place} where {name} in ({some})")
             known |= {key for (key,) in found}
         self.connection.commit()
@@ -169,15 +153,13 @@ class ScoresTable:
                 replace=Setting("replace", True),
             ) from None
         keys = table[self.id].combine_chunks()
-        records = ".".join(map(quoted, self._records))
         try:
             if first:
-                self._create(records, table.schema)
+                self._create(table.schema)
             if len(keys):
-                self.connection.execute(
-                    f"update {records} set rows = rows + {len(keys)}, last_key = {literal(str(keys[-1].as_py()))} "
-                    f"where {self._about}"
-                )
+                last = literal(str(keys[-1].as_py()))
+                change = f"rows = rows + {len(keys)}, last_key = {last}"
+                self.connection.execute(f"update {self._records} set {change} where {self._about}")
                 self.connection.append(self.path, table)
             self.connection.commit()
         except BaseException:
@@ -187,28 +169,24 @@ class ScoresTable:
         if len(keys):
             self.rows, self.last_key = self.rows + len(keys), keys[-1].as_py()
 
-    def _create(self, records: str, schema: Any) -> None:
+    def _create(self, schema: Any) -> None:
         """Create the table and its record, in the transaction of the first batch."""
         connection = self.connection
         text, whole = connection.types[pa.string()], connection.types[pa.int64()]
-        if not connection.has_table(self._records):
-            connection.execute(
-                f"create table {records} (table_name {text} primary key, model {text}, settings {text}, rows {whole}, "
-                f"last_key {text}, drift {text})"
-            )
+        if not connection.has_table(self._record_path):
+            columns = f"model {text}, settings {text}, rows {whole}, last_key {text}, drift {text}"
+            connection.execute(f"create table {self._records} (table_name {text} primary key, {columns})")
         if self.record is not None and not self._replace:
             return
         self._check_names(schema.names)
         if self.record is not None:
             connection.execute(f"drop table {self.place}")
-        columns = [f"{quoted(self.id)} {self._key} primary key"]
-        columns += [f"{quoted(field.name)} {connection.types[field.type]}" for field in schema if field.name != self.id]
-        connection.execute(f"create table {self.place} ({', '.join(columns)})")
-        connection.execute(f"delete from {records} where {self._about}")
+        own = [f"{quoted(self.id)} {self._key} primary key"]
+        own += [f"{quoted(field.name)} {connection.types[field.type]}" for field in schema if field.name != self.id]
+        connection.execute(f"create table {self.place} ({', '.join(own)})")
+        connection.execute(f"delete from {self._records} where {self._about}")
         values = ", ".join(map(literal, (self.path[-1], self._model, self._settings)))
-        connection.execute(
-            f"insert into {records} (table_name, model, settings, rows) values ({values}, 0)",
-        )
+        connection.execute(f"insert into {self._records} (table_name, model, settings, rows) values ({values}, 0)")
 
     def _check_names(self, names: list[str]) -> None:
         connection = self.connection
@@ -228,6 +206,5 @@ class ScoresTable:
 
     def finish(self, drift: Mapping[str, Any] | None) -> None:
         """Record how the rows of this run differ from the training table."""
-        records = ".".join(map(quoted, self._records))
-        self.connection.execute(f"update {records} set drift = {literal(json.dumps(drift))} where {self._about}")
+        self.connection.execute(f"update {self._records} set drift = {literal(json.dumps(drift))} where {self._about}")
         self.connection.commit()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from deepsep.apps.sql.connections import LOCK_SECONDS, ONE_SELECT, AdbcConnection, literal, quoted
-from deepsep.errors import DataError, missing_package
+from deepsep.apps.sql.connections import LOCK_SECONDS, ONE_SELECT, AdbcConnection, literal, load_driver, quoted
+from deepsep.errors import DataError
 from deepsep.table.arrow_frames import checked
 
 
@@ -38,26 +37,21 @@ class SQLite(AdbcConnection):
     }
 
     def __init__(self, place: str, *, read_only: bool) -> None:
-        try:
-            driver = import_module("adbc_driver_sqlite.dbapi")
-        except ImportError as error:
-            raise missing_package("SQLite", "adbc-driver-sqlite") from error
+        driver = load_driver("adbc_driver_sqlite.dbapi", "SQLite", "adbc-driver-sqlite")
         super().__init__(place, driver, f"{Path(place).resolve().as_uri()}?mode={'ro' if read_only else 'rw'}")
         self.fetch(f"pragma busy_timeout = {1000 * LOCK_SECONDS}")
 
     def columns(self, query: str) -> list[tuple[str, str]]:
-        """Return the columns of a query, without types: in SQLite, values have types, columns do not."""
+        # Without types: in SQLite, values have types, columns do not.
         self.execute(f"explain {query}")  # a bracket that closes ours would hide the rest of the query from the driver
         with self._clear(), self._connection.cursor() as cursor:
             cursor.execute(f"select * from ({query}\n) limit 0")
             return [(name, "") for name in cursor.fetch_arrow_table().column_names]
 
     def readable(self, name: str, kind: str) -> str:
-        """Return the expression that reads a column of a type in a form that a table in a file can have."""
         return quoted(name)
 
     def key_type(self, query: str, name: str) -> tuple[str, Any]:
-        """Return the type of a key in the system and in Arrow, or raise if a key cannot have it."""
         key = quoted(name)
         found = self.fetch(f"select distinct typeof({key}) from ({query}\n) where {key} is not null")
         kinds = sorted(kind for (kind,) in found) or ["integer"]
@@ -69,18 +63,14 @@ class SQLite(AdbcConnection):
         return kinds[0], self.key_types[kinds[0]]
 
     def has_table(self, table: tuple[str, ...]) -> bool:
-        """Return whether there is a table, or a view, of this name."""
         if len(table) > 1:
             raise DataError(f"{'.'.join(table)}: SQLite has no schemas. Name the table alone.")
         found = self.fetch(f"select count(*) from sqlite_master where name = {literal(table[0])} collate nocase")
         return bool(found[0][0])
 
     def stream(self, query: str, rows: int) -> Iterator[Any]:
-        """Yield the rows of a query as Arrow tables, in bounded memory.
-
-        They are copied to a temporary table on the disk first: an open reader would keep writers out, and the driver
-        takes the types of columns from the first rows of a query.
-        """
+        # They are copied to a temporary table on the disk first: an open reader would keep writers out, and the driver
+        # takes the types of columns from the first rows of a query.
         copied = "deepsep_rows"
         self.execute(f"drop table if exists temp.{copied}")
         self.execute(f"create temp table {copied} as {query}")

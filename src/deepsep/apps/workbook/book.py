@@ -39,9 +39,9 @@ from deepsep.evaluation.intervals import effective
 from deepsep.evaluation.population import read_weights
 from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS
 from deepsep.files.atomic import writing
+from deepsep.models import provenance_of
 from deepsep.report.readable import typed_columns
 from deepsep.report.summary import summarize
-from deepsep.scoring.remembered import provenance_of
 from deepsep.scoring.to_label import LABEL_SHEET, fill_in_sheet, rows_to_label
 from deepsep.table.columns import as_frame
 from deepsep.table.excel_cells import PERCENT_FORMAT

@@ -26,16 +26,11 @@ OTHER_FORMAT = "Write a .csv or .parquet file instead."
 
 
 class Writer:
-    """Writes frames to one file, of the format that its name ends in.
+    """Writes frames to one file, of the format that its name ends in: .parquet, .csv, .tsv or .xlsx.
 
-    Parameters
-    ----------
-    path : Path
-        Ends in .parquet, .csv, .tsv or .xlsx. CSV gets a byte order mark, without which Excel garbles accents.
-    types : dict {column: Arrow type}
-        Types of columns that the first rows do not determine.
-    provenance : dict, optional
-        Which model made the predictions, for the metadata of Parquet and Excel files; text files have none.
+    ``types`` are the Arrow types of columns that the first rows do not determine; ``provenance`` tells which model made
+    the predictions, in the metadata of Parquet and Excel files. CSV gets a byte order mark, without which Excel garbles
+    accents.
     """
 
     def __init__(self, path: Path, types: Mapping[str, Any], provenance: Mapping[str, Any] | None = None) -> None:
@@ -86,6 +81,15 @@ class Writer:
             self._writer.close()
         if self._file is not None:
             self._file.close()
+
+
+def is_result(path: Path) -> bool:
+    """Whether a file is a Parquet file that a :class:`Writer` wrote."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError):
+        return False
+    return PARQUET_MARK.items() <= metadata.items()
 
 
 def result_schema(schema: Any, types: Mapping[str, Any]) -> Any:
