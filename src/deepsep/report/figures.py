@@ -12,6 +12,7 @@ from deepsep.report.wording import number, percent, shorten, span, wrap
 
 FIGURE_WIDTH = 372.0
 FIGURE_MARGIN = 12.0
+LINES_HEIGHT = 300.0  # of a line chart
 
 
 def draw_shares(lines: Sequence[dict[str, Any]]) -> Markup:
@@ -70,70 +71,67 @@ def draw_lines(
     dodge: float = 0.0,
 ) -> Markup:
     """Draw a line chart of shares, one line per series (name, values, interval)."""
-    height, left, top = 300.0, 44.0, 38.0 + 18.0 * len(series)
-    low = min(end for one in series for end, _ in one["interval"])
-    high = max(end for one in series for _, end in one["interval"])
-    marks = [tick for tick in ticks(low, high) if 0 <= tick <= 1]
-    across = _Scale(x[0], x[-1], left + 14, FIGURE_WIDTH - FIGURE_MARGIN - 10)
-    up = _Scale(marks[0], marks[-1], height - 44, top)
-    parts = [_horizontal(up(tick), left, FIGURE_WIDTH - FIGURE_MARGIN, percent(tick)) for tick in marks]
-    parts += [
-        tag("text", number(value), x=across(value), y=height - 26, class_="axis", text_anchor="middle") for value in x
-    ]
-    parts.append(_title(x_title, (left + FIGURE_WIDTH - FIGURE_MARGIN) / 2, height - 6, middle=True))
-    parts.append(_title(y_title, 2, top - 12))
+    ends = [end for one in series for interval in one["interval"] for end in interval]
+    across, up, parts = _axes(x, x[0], ends, 38.0 + 18.0 * len(series), x_title, y_title)
     for j, one in reversed(list(enumerate(series))):
         shift = dodge * (j - (len(series) - 1) / 2)
         at = [(across(value) + shift, up(height_)) for value, height_ in zip(x, one["values"], strict=True)]
         for (px, _), (bottom, upper) in zip(at, one["interval"], strict=True):
             parts.append(tag("line", x1=px, x2=px, y1=up(bottom), y2=up(upper), class_=f"whisker s{j}"))
-        path = "M" + "L".join(f"{px:.1f} {py:.1f}" for px, py in at)
-        parts.append(tag("path", d=path, class_=f"line s{j}"))
+        parts.append(tag("path", d=_path(at), class_=f"line s{j}"))
         parts += [tag("circle", cx=px, cy=py, r=3.5, class_=f"dot s{j}") for px, py in at]
     for j, one in enumerate(series):
-        y = 10 + 18.0 * j
-        parts.append(tag("line", x1=left + 2, x2=left + 24, y1=y, y2=y, class_=f"line s{j}"))
-        parts.append(tag("text", shorten(one["name"], 42), x=left + 30, y=y + 4, class_="name"))
-    return picture(FIGURE_WIDTH, height, alt, parts)
+        parts += _legend(j, shorten(one["name"], 42))
+    return picture(FIGURE_WIDTH, LINES_HEIGHT, alt, parts)
 
 
 def draw_more_labels(curve: dict[str, Any]) -> Markup:
     """Draw the accuracy of a forest with fewer labels, and that expected of the model with more, with its band."""
-    height, left, top = 300.0, 44.0, 74.0
     past, today, ahead = curve["forest"], curve["today"], curve["ahead"]
     future = [{**today, "interval": [today["accuracy"]] * 2}, *ahead]
     ends = [end for point in future for end in point["interval"]] + [point["accuracy"] for point in past]
-    marks = [tick for tick in ticks(min(ends), max(ends)) if 0 <= tick <= 1]
     first = min(point["labels"] for point in [*past, today])
-    across = _Scale(first, ahead[-1]["labels"], left + 14, FIGURE_WIDTH - FIGURE_MARGIN - 10)
-    up = _Scale(marks[0], marks[-1], height - 44, top)
-    parts = [_horizontal(up(tick), left, FIGURE_WIDTH - FIGURE_MARGIN, percent(tick)) for tick in marks]
-    at = {point["labels"]: across(point["labels"]) for point in (*past[:1], today, *ahead[1::2])}
-    parts += [
-        tag("text", number(round(n)), x=x, y=height - 26, class_="axis", text_anchor="middle") for n, x in at.items()
-    ]
-    parts.append(_title("labels", (left + FIGURE_WIDTH - FIGURE_MARGIN) / 2, height - 6, middle=True))
-    parts.append(_title("accuracy", 2, top - 12))
-    edge = [(point["labels"], point["interval"][1]) for point in future]
-    edge += [(point["labels"], point["interval"][0]) for point in reversed(future)]
-    parts.append(tag("path", d=_path(edge, across, up) + "Z", class_="bar s0", style="opacity: 0.18"))
+    marked = dict.fromkeys(point["labels"] for point in (*past[:1], today, *ahead[1::2]))
+    across, up, parts = _axes([*marked], first, ends, 74.0, "labels", "accuracy")
+    edge = [(across(point["labels"]), up(point["interval"][1])) for point in future]
+    edge += [(across(point["labels"]), up(point["interval"][0])) for point in reversed(future)]
+    parts.append(tag("path", d=_path(edge) + "Z", class_="bar s0", style="opacity: 0.18"))
     for j, series in enumerate((future, past)):
-        at_points = [(point["labels"], point["accuracy"]) for point in series]
-        if at_points:
-            parts.append(tag("path", d=_path(at_points, across, up), class_=f"line s{j}"))
-        parts += [tag("circle", cx=across(x), cy=up(y), r=3.5, class_=f"dot s{j}") for x, y in at_points]
-        y = 10 + 18.0 * j
-        name = ("expected of the model, with a 90 % band", "random forest on held-out rows")[j]
-        parts.append(tag("line", x1=left + 2, x2=left + 24, y1=y, y2=y, class_=f"line s{j}"))
-        parts.append(tag("text", name, x=left + 30, y=y + 4, class_="name"))
+        at = [(across(point["labels"]), up(point["accuracy"])) for point in series]
+        if at:
+            parts.append(tag("path", d=_path(at), class_=f"line s{j}"))
+        parts += [tag("circle", cx=x, cy=y, r=3.5, class_=f"dot s{j}") for x, y in at]
+        parts += _legend(j, ("expected of the model, with a 90 % band", "random forest on held-out rows")[j])
     alt = f"Accuracy expected with more labels: {percent(today['accuracy'])} with {today['labels']}; " + "; ".join(
         f"{percent(point['accuracy'])} ({span(point['interval'])}) with {point['labels']}" for point in ahead
     )
-    return picture(FIGURE_WIDTH, height, alt, parts)
+    return picture(FIGURE_WIDTH, LINES_HEIGHT, alt, parts)
 
 
-def _path(points: Sequence[tuple[float, float]], across: _Scale, up: _Scale) -> str:
-    return "M" + "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in points)
+def _axes(
+    marked: Sequence[float], first: float, ends: Sequence[float], top: float, x_title: str, y_title: str
+) -> tuple[_Scale, _Scale, list[Any]]:
+    """Return the scales of a line chart of shares, from ``first`` to the last of the marked numbers, and its axes."""
+    left, right = 44.0, FIGURE_WIDTH - FIGURE_MARGIN
+    marks = [tick for tick in ticks(min(ends), max(ends)) if 0 <= tick <= 1]
+    across = _Scale(first, marked[-1], left + 14, right - 10)
+    up = _Scale(marks[0], marks[-1], LINES_HEIGHT - 44, top)
+    where = {"y": LINES_HEIGHT - 26, "class_": "axis", "text_anchor": "middle"}
+    parts: list[Any] = [_horizontal(up(tick), left, right, percent(tick)) for tick in marks]
+    parts += [tag("text", number(round(value)), x=across(value), **where) for value in marked]
+    parts += [_title(x_title, (left + right) / 2, LINES_HEIGHT - 6, middle=True), _title(y_title, 2, top - 12)]
+    return across, up, parts
+
+
+def _legend(j: int, name: str) -> list[Markup]:
+    """Return the entry of line j."""
+    y = 10 + 18.0 * j
+    line = tag("line", x1=46.0, x2=68.0, y1=y, y2=y, class_=f"line s{j}")
+    return [line, tag("text", name, x=74.0, y=y + 4, class_="name")]
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
 def draw_confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:

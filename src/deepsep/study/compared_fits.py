@@ -37,44 +37,21 @@ class ComparedFits:
 
     A method that calibrates itself is fitted without calibration, and calibrated by the other folds, as in a report.
     With known shares it calibrates itself, since it adjusts the calibrated probabilities to them.
-
-    Attributes
-    ----------
-    estimators : dict of str to estimator
-        The methods.
-    X : matrix
-        The rows, encoded.
-    labels : Labels
-        Their labels.
-    folds : Folds
-        Of these rows.
-    given_weight : array (n,) or None
-        Weights of the rows.
-    shares : array (c,) or None
-        Known shares of the classes. The probabilities of methods without a setting for them are adjusted to them.
-    labels_drawn : array (n,)
-        The origin of each label; see :meth:`deepsep.Committee.fit`.
-    n_jobs : int
-        Fits at the same time.
-    p : dict of str to array (m, c)
-        Predictions of the rows held out, by method, and by the committee's twin without unlabelled rows.
-    seconds : dict of str to float
-        Of one fit; for the committee, of all its fits.
-    failures : dict of str to str
-        Reason why a method was left out.
     """
 
-    estimators: Mapping[str, Any]
-    X: Any
-    labels: Labels
-    folds: Folds
-    given_weight: Array | None
+    estimators: Mapping[str, Any]  # the methods
+    X: Any  # the rows, encoded
+    labels: Labels  # their labels
+    folds: Folds  # of these rows
+    given_weight: Array | None  # (n,), weights of the rows
+    # (c,), known shares of the classes. The probabilities of methods without a setting for them are adjusted to them.
     shares: Array | None
-    labels_drawn: Array
-    n_jobs: int
+    labels_drawn: Array  # (n,), the origin of each label; see :meth:`deepsep.Committee.fit`
+    n_jobs: int  # fits at the same time
+    # (m, c), predictions of the rows held out, by method, and by the committee's twin without unlabelled rows
     p: dict[str, Array] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # of one fit; for the committee, of all its fits
+    failures: dict[str, str] = field(default_factory=dict)  # reason why a method was left out
 
     def __post_init__(self) -> None:
         rows = np.concatenate(self.folds.tests)

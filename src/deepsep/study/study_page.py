@@ -17,33 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyResults:
-    """The results of the finished cells of an experiment.
+    """The results of the finished cells of an experiment."""
 
-    Attributes
-    ----------
-    results : DataFrame
-        One row per model, size and shuffle; the content of ``table.csv``.
-    table_1 : DataFrame
-        Accuracies in %, one block per shuffle, averages last.
-    claims : DataFrame
-        Paired t-tests over the shuffles.
-    sentences : list of str
-        The tests in words.
-    ablation : DataFrame
-        Accuracy of DeepSep's variants; empty without an ablation.
-    rounds : DataFrame
-        Accuracy after every round of DeepSep.
-    seconds : DataFrame
-        Seconds per fit by method: mean, slowest and total.
-    """
-
-    results: pd.DataFrame
-    table_1: pd.DataFrame
-    claims: pd.DataFrame
-    sentences: list[str]
-    ablation: pd.DataFrame
-    rounds: pd.DataFrame
-    seconds: pd.DataFrame
+    results: pd.DataFrame  # one row per model, size and shuffle; the content of ``table.csv``
+    table_1: pd.DataFrame  # accuracies in %, one block per shuffle, averages last
+    claims: pd.DataFrame  # paired t-tests over the shuffles
+    sentences: list[str]  # the tests in words
+    ablation: pd.DataFrame  # accuracy of DeepSep's variants; empty without an ablation
+    rounds: pd.DataFrame  # accuracy after every round of DeepSep
+    seconds: pd.DataFrame  # seconds per fit by method: mean, slowest and total
 
 
 def page(

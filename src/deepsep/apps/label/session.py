@@ -31,39 +31,19 @@ class UndoStep(NamedTuple):
 
 
 class Session:
-    """The state behind the page. All methods may be called from several threads.
-
-    Parameters
-    ----------
-    X : DataFrame
-        The rows, without identifiers and labels.
-    y : Series
-        The labels of the table, by row number; missing for other rows.
-    ids : Series
-        The identifiers, or the row numbers.
-    answers : Answers
-        The file of answers.
-    classes : sequence of str
-        Classes to offer in addition to those that occur in the labels.
-    seed : int
-        Seed of the random rows and the refits.
-    refits : Background, optional
-        Runs the refits. Without it there are none, and rows come at random.
-    labels_drawn : array, optional
-        The origin of each label of the table; see :meth:`deepsep.Committee.fit`.
-    """
+    """The state behind the page. All methods may be called from several threads."""
 
     def __init__(
         self,
-        X: pd.DataFrame,
-        y: pd.Series[Any],
-        ids: pd.Series[Any],
-        answers: Answers,
+        X: pd.DataFrame,  # the rows, without identifiers and labels
+        y: pd.Series[Any],  # the labels of the table, by row number; missing for other rows
+        ids: pd.Series[Any],  # the identifiers, or the row numbers
+        answers: Answers,  # the file of answers
         *,
-        classes: Sequence[str] = (),
-        seed: int = 0,
-        refits: Background | None = None,
-        labels_drawn: Any = None,
+        classes: Sequence[str] = (),  # classes to offer in addition to those that occur in the labels
+        seed: int = 0,  # seed of the random rows and the refits
+        refits: Background | None = None,  # runs the refits. Without it there are none, and rows come at random.
+        labels_drawn: Any = None,  # the origin of each label of the table; see :meth:`deepsep.Committee.fit`
     ) -> None:
         self._lock = threading.RLock()
         self.X, self.answers, self.refits, self.seed = X, answers, refits, seed
