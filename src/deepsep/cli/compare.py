@@ -146,6 +146,7 @@ def _write(comparison: Comparison, output: Path, command: str) -> None:
     """Write the comparison in the format of the file's suffix, completely or not at all."""
     import json
 
+    from deepsep.files.atomic import replace_file
     from deepsep.report import render_comparison
 
     kind = output.suffix.lower()
@@ -155,6 +156,4 @@ def _write(comparison: Comparison, output: Path, command: str) -> None:
         content = json.dumps(comparison, indent=1, ensure_ascii=False) + "\n"
     else:
         content = render_comparison(comparison, command=command)
-    part = output.with_name(f".{output.name}.part")
-    part.write_text(content, encoding="utf-8", newline="\n")
-    part.replace(output)
+    replace_file(output, content)

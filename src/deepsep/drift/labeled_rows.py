@@ -18,7 +18,7 @@ Array = NDArray[Any]
 MIN_COMPARED_ROWS = 20  # labelled, and unlabelled ones
 
 
-class Difference(NamedTuple):
+class ShiftedColumn(NamedTuple):
     """A column whose distribution differs."""
 
     column: str
@@ -28,7 +28,7 @@ class Difference(NamedTuple):
 
 def compare_labeled(
     values: Mapping[str, pd.Series[Any]], labeled: Array, weight: Array | None = None
-) -> list[Difference]:
+) -> list[ShiftedColumn]:
     """Return the columns that differ between labelled and unlabelled rows, the most different first.
 
     Missing values are a level of text; in numeric columns they get a test of their own. Significance is corrected for
@@ -40,7 +40,7 @@ def compare_labeled(
     sides = np.stack([labeled & (weight > 0), ~labeled & (weight > 0)])
     if sides.sum(axis=1).min() < MIN_COMPARED_ROWS:
         return []
-    tests: list[tuple[float, Difference]] = []
+    tests: list[tuple[float, ShiftedColumn]] = []
     for name, column in values.items():
         kind, missing = kind_of(column), column.isna().to_numpy()
         if kind == "text":
@@ -53,8 +53,8 @@ def compare_labeled(
             numbers = as_numbers(column[~missing], "date" if kind == "date" else "number")
             p, distance, (low, high) = _compare_numbers(numbers, given, weight[~missing])
             how = f"median {low:.4g} against {high:.4g}" if kind != "date" else "earlier" if low < high else "later"
-            tests.append((p, Difference(name, distance, how)))
-    found: dict[str, Difference] = {}
+            tests.append((p, ShiftedColumn(name, distance, how)))
+    found: dict[str, ShiftedColumn] = {}
     for p, difference in sorted(tests, key=lambda test: -test[1].distance):
         if p * len(tests) < significant and difference.distance > least:
             found.setdefault(difference.column, difference)
@@ -75,7 +75,7 @@ def _compare_numbers(numbers: Array, sides: Array, weight: Array) -> tuple[float
     return p, distance, [float(values[np.searchsorted(np.cumsum(shares), 0.5)]) for shares in (here, there)]
 
 
-def _compare_levels(name: str, column: pd.Series[Any], sides: Array, weight: Array) -> tuple[float, Difference]:
+def _compare_levels(name: str, column: pd.Series[Any], sides: Array, weight: Array) -> tuple[float, ShiftedColumn]:
     """Return p, and the distance between the shares of the levels with the level that differs most."""
     most_levels = 50
     names = column.astype(object).where(column.notna(), "missing")
@@ -84,4 +84,4 @@ def _compare_levels(name: str, column: pd.Series[Any], sides: Array, weight: Arr
     distance, p = levels_differ(here, n, there, m)
     k = int(np.abs(here - there).argmax())
     word = "others" if k == 0 else str(top[k - 1])
-    return p, Difference(name, distance, f"{word!r} {here[k]:.0%} against {there[k]:.0%}")
+    return p, ShiftedColumn(name, distance, f"{word!r} {here[k]:.0%} against {there[k]:.0%}")

@@ -26,7 +26,7 @@ ONE_SIDED = {
     "given for unlabelled rows only": "the labelled rows have no values to learn from",
     "the same for all unlabelled rows": "it cannot help to predict them, so accuracy would be overestimated",
 }
-USELESS: dict[str, tuple[Severity, str, str]] = {  # reason: severity, code and words of the finding
+LEFT_OUT_COLUMNS: dict[str, tuple[Severity, str, str]] = {  # reason: severity, code and words of the finding
     "identifier": ("note", "identifier", "left out as identifiers"),
     "constant": ("note", "constant", "left out, since they have only one value"),
     "empty": ("note", "empty", "left out, since they are empty"),
@@ -274,7 +274,7 @@ def _describe(
         if kind == "text":
             _check_text(name, cells, distinct, findings)
     left_out = {column["name"]: column["left_out"] for column in described}
-    for reason, (severity, code, text) in USELESS.items():
+    for reason, (severity, code, text) in LEFT_OUT_COLUMNS.items():
         if names := [name for name, why in left_out.items() if why == reason]:
             next = "Nothing, unless a model should use them; then name them in keep."
             text = f"{text}: {_some(map(repr, names))}."
