@@ -1182,7 +1182,9 @@ def test_a_killed_run_of_a_file_leaves_whole_batches(base: Base, model, table, e
         (("--from", "x", "--query", "q", "--to", "scores"), "--to needs --id"),
     ],
 )
-def test_options_that_do_not_go_together(model, options, message) -> None:
+def test_options_that_do_not_go_together(model, table, options, message, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table.drop(columns="customer").to_csv("t.csv", index=False)
     result = run("score", model, *options)
     assert result.exit_code == 2
     assert message in result.stderr

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from deepsep import TSVM, DeepSep, LabeledFold, load, out_of_fold, save
-from deepsep.classifiers.base import settings as with_settings
+from deepsep.classifiers.declared_settings import settings as with_settings
 from deepsep.core.probability import fit_temperature, round_weights, smooth_labels, temper
 from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning, StopTraining
 from deepsep.networks import NumpyNetwork

@@ -224,6 +224,6 @@ def test_the_command_line_names_the_part_and_ends_with_code_4(model, tmp_path):
     place = write_source(tmp_path / "parts")
     spoil(place / "2.parquet", "end")
     result = run("score", model, place, "--id", "key", "-o", tmp_path / "out", "--json")
-    assert result.exit_code == 4
+    assert result.exit_code == 4, result.output
     assert list(json.loads(result.stdout)["failed"]) == ["2.parquet"]
     assert "2.parquet is damaged" in result.stderr

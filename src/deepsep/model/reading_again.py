@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -34,16 +35,16 @@ def as_remembered(
         Fields of :class:`deepsep.table.Reading`; they win over those of the fit, field by field.
     """
     origin = getattr(model, "origin_", None)
-    source, reading = open_again(model, source, given)
-    if id is None and origin is not None and origin.id is not None and not isinstance(source, ExternalRows):
-        if origin.id in source.names:
+    opened, reading = open_again(model, _for_columns(source), given)
+    if id is None and origin is not None and origin.id is not None and not isinstance(opened, ExternalRows):
+        if origin.id in opened.names:
             return origin.id, reading
         warn(
-            f"{source} has no column {origin.id!r}, by which the rows of the training table are known, so its rows are "
+            f"{opened} has no column {origin.id!r}, by which the rows of the training table are known, so its rows are "
             "numbered from 0. If another column tells them apart, name it with {id}.",
             id=Setting("id"),
         )
-    return id or (origin and origin.id if isinstance(source, ExternalRows) else None), reading
+    return id or (origin and origin.id if isinstance(opened, ExternalRows) else None), reading
 
 
 def read_again(
@@ -85,6 +86,21 @@ def open_again(
         return open_files(place, reading), reading
     reading = replace(origin.reading, **given)
     return _opened(place, reading, [name for name in _unusual(origin.reading) if name not in given], model), reading
+
+
+def _for_columns(source: Any) -> Any:
+    """Return a source with the same columns: of several files the first that is not damaged, since a scoring leaves the
+    others out.
+    """
+    if isinstance(source, ExternalRows | OpenFiles):
+        return source
+    place = table_at(source)
+    files = files_of(place)
+    for file in files if len(files) > 1 else ():
+        with contextlib.suppress(DataError):
+            open_files(file)
+            return file
+    return place
 
 
 def _opened(place: Any, reading: Reading, remembered: list[str], model: Any) -> OpenFiles:
