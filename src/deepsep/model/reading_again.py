@@ -89,8 +89,9 @@ def open_again(
 
 
 def _for_columns(source: Any) -> Any:
-    """Return a source with the same columns: of several files the first that is not damaged, since a scoring leaves the
-    others out.
+    """Return a source with the same columns: of several files, the first that is not damaged.
+
+    A scoring leaves damaged ones out.
     """
     if isinstance(source, ExternalRows | OpenFiles):
         return source
