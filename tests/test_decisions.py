@@ -15,8 +15,7 @@ from deepsep.evaluation.conformal import ConformalSets
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import corrected, expected_accuracy
 from deepsep.scoring import score_file, score_frame
-from deepsep.scoring.costs import check_costs, read_costs
-from deepsep.scoring.decisions import Decisions
+from deepsep.scoring.decisions import Decisions, check_costs, read_costs
 
 CLASSES = np.array(["blue", "gold", "red"])
 MEMBERS = ["logistic-regression", "tsvm"]

@@ -20,8 +20,8 @@ from deepsep.drift.profile import profile_column
 from deepsep.drift.typical_values import typical_values, values_of
 from deepsep.errors import ParameterError
 from deepsep.scoring import reasons, remember_training, score_file, score_frame
-from deepsep.scoring.blocks import encoded
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
+from deepsep.scoring.who_scores import encoded
 
 
 def linear(weights, intercept=0.0):

@@ -20,8 +20,9 @@ from deepsep.errors import ModelFileError, missing_package
 from deepsep.files.manifest import MANIFEST_FILE, read_file, read_manifest, versions
 from deepsep.model.loading import load
 from deepsep.models import save
-from deepsep.scoring.frame import schema_of, score_frame
+from deepsep.scoring.frame import score_frame
 from deepsep.scoring.leaving_out import values_in_training
+from deepsep.scoring.who_scores import schema_of
 
 
 def save_model(model: Any, path: str | os.PathLike[str], *, input_example: Any = None, **options: Any) -> None:

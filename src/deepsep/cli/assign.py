@@ -36,9 +36,10 @@ def assign(
     from deepsep.cli.answers import read_answers
     from deepsep.cli.opening import open_segments
     from deepsep.errors import DataError
+    from deepsep.files.atomic import writing
     from deepsep.models import provenance_of
     from deepsep.scoring.files import SCORED_FORMATS
-    from deepsep.scoring.writer import write_frame
+    from deepsep.scoring.writer import Writer
     from deepsep.survey import assign_segments
     from deepsep.table.locations import find_column
 
@@ -56,7 +57,8 @@ def assign(
     for sentence in done.sentences:
         out.warn(sentence)
     about = provenance_of(fitted)
-    write_frame(done.table, output, {"segment": pa.string()}, about)
+    with writing(output) as place, Writer(place, {"segment": pa.string()}, about) as writer:
+        writer.write(done.table)
     counts = done.table["segment"].value_counts().reindex(fitted.segment_names_, fill_value=0)
     n, placed = len(done.table), int(counts.sum())
     lines = [f"Gave {placed:,} of {n:,} respondents a segment: {output}"]

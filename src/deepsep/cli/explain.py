@@ -43,7 +43,7 @@ def _read(out: Console, model: Any, training: TrainingOptions) -> Training:
     """Read a table as that of the fit was read, with the column that the model learned from as its labels."""
     from deepsep.model.reading_again import open_again
     from deepsep.model.training_table import read_training
-    from deepsep.scoring.frame import label_of
+    from deepsep.scoring.who_scores import label_of
 
     source, reading = open_again(model, training.source, training.reading.given)
     asked, origin = replace(training.asked, reading=reading), getattr(model, "origin_", None)

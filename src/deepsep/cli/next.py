@@ -48,8 +48,8 @@ def next_(
     from deepsep.model.model_folder import LABELS_FILE, read_labels_used
     from deepsep.model.reading_again import read_again
     from deepsep.report.outcome import more_labels
-    from deepsep.scoring.frame import label_of
     from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS, rows_to_label, write_rows_to_label
+    from deepsep.scoring.who_scores import label_of
     from deepsep.table.drawn import DRAWN_COLUMN
 
     fitted = open_classifier(model, "next")

@@ -229,8 +229,7 @@ class DecisionOptions:
 
     def decision(self, classes: Any) -> Decision:
         """Return the same for a scoring; costs are read from their file."""
-        from deepsep.scoring.costs import read_costs
-        from deepsep.scoring.decisions import Decision
+        from deepsep.scoring.decisions import Decision, read_costs
 
         costs = None if self.costs is None else read_costs(self.costs, classes)
         return Decision(sets=self.sets, per_class=self.per_class, abstain=self.abstain, costs=costs)

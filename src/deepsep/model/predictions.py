@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from deepsep.evaluation.frames import check_id_name, prediction_names
 from deepsep.model.training_table import ROW_COLUMN, Training
-from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision, Decisions, evidence_of
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision, Decisions
 from deepsep.scoring.files import score_others
 from deepsep.scoring.frame import label_type
 from deepsep.scoring.job import BATCH_ROWS, Progress
@@ -107,7 +107,7 @@ def predict_unlabeled(
     frame = pd.DataFrame({data.ids.name: data.ids.to_numpy()[free], **predicted})
     if data.large is None or folder is None:
         counts = frame.iloc[:, 1].value_counts().to_dict()
-        described = decisions.describe(tally, evidence_of(model))
+        described = decisions.describe(tally, model.evidence_)
         return Predictions(frame, counts, len(frame), described, label_type(model, decisions))
     place = folder / "all.parquet"
     with data.large.unlabeled() as tables:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
-from deepsep.scoring.frame import label_of, schema_of
+from deepsep.scoring.who_scores import label_of, schema_of
 from deepsep.table.batches import OpenFiles, open_files
 from deepsep.table.external import ExternalRows
 from deepsep.table.locations import file_types, files_of, find_column, table_at

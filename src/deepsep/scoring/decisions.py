@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,17 @@ from numpy.typing import NDArray
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.core.model_parts import estimator_of
 from deepsep.drift.counts import Counts
-from deepsep.errors import ParameterError, Setting
+from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.evaluation.conformal import ConformalSets
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import corrected
 from deepsep.evaluation.frames import prediction_columns
-from deepsep.scoring.costs import Costs, check_costs
 from deepsep.survey import SurveySegments
+from deepsep.table import read_table
+from deepsep.table.batches import open_files
 
 Array = NDArray[Any]
+Costs = Mapping[Any, Mapping[Any, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +35,7 @@ class Decision:
     ----------
     sets : float, optional
         Adds the column ``set``: classes that hold the right one with this probability, or more; see
-        :meth:`deepsep.Committee.predict_set`. The student of a committee makes no sets.
+        :meth:`deepsep.Committee.predict_set`.
     per_class : bool, default=False
         Whether the sets hold the right one equally often in all classes.
     abstain : float, optional
@@ -82,7 +85,7 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
+        """Number of rows."""
         return self.labels.total()
 
     def __add__(self, other: Tally) -> Tally:
@@ -189,7 +192,7 @@ class Decisions:
         return result
 
     def _expected(self, tally: Tally, evidence: Evidence | None) -> Any:
-        """Return how many of the rows that keep their label are right; None if nothing is known about it."""
+        """Return the share of right labels among the rows that keep one; None if nothing tells it."""
         n = tally.rows - tally.labels[None]
         if evidence is None or not n:
             return None
@@ -212,6 +215,75 @@ def set_texts(sets: Array, p: Array, classes: Array) -> Array:
     )
 
 
-def evidence_of(model: Any) -> Evidence | None:
-    """Return what is known of a model from rows held out; None if it is not a committee, or is its student."""
-    return getattr(estimator_of(model), "evidence_", None)
+def check_costs(costs: Any, classes: Array) -> Array:
+    """Return costs, {true class: {called class: cost}}, as a matrix (true class, called class), or raise.
+
+    All pairs of different classes must be there; a right call costs nothing unless it is there too.
+
+    Examples
+    --------
+    >>> check_costs({"stays": {"leaves": 1}, "leaves": {"stays": 20}}, np.array(["leaves", "stays"]))
+    array([[ 0., 20.],
+           [ 1.,  0.]])
+    """
+    if not isinstance(costs, Mapping) or not all(isinstance(line, Mapping) for line in costs.values()):
+        raise ParameterError(f"costs={costs!r}; pass a dict {{true class: {{called class: cost}}}}.")
+    names = classes.tolist()
+    _check_names(costs, names, "true")
+    matrix = np.zeros((len(names), len(names)))
+    for i, true in enumerate(names):
+        _check_names(costs[true], names, f"called, where the true class is {true!r}", besides=true)
+        for called, cost in costs[true].items():
+            if isinstance(cost, bool) or not isinstance(cost, int | float | np.number) or not np.isfinite(float(cost)):
+                what = "nothing" if cost != cost else repr(cost)
+                raise ParameterError(
+                    f"costs: the cost of calling {true!r} {called!r} is {what}; write a number such as 5."
+                )
+            matrix[i, names.index(called)] = float(cost)
+    return matrix
+
+
+def _check_names(given: Mapping[Any, Any], names: list[Any], role: str, *, besides: Any = None) -> None:
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        has = ", ".join(map(repr, names[:20]))
+        raise ParameterError(f"costs: {unknown[0]!r} is not a class of the model ({role}). It has {has}.")
+    missing = [name for name in names if name not in given and name != besides]
+    if missing:
+        raise ParameterError(f"costs: the class {missing[0]!r} is missing ({role}). Give a cost for every class.")
+
+
+def read_costs(file: Path, classes: Array) -> dict[Any, dict[Any, float]]:
+    """Return the costs in a table with the true classes in the first column, or with columns true, called, cost."""
+    long_columns = ("true", "called", "cost")
+    table = open_files(file)
+    names = table.names
+    long = sorted(name.lower() for name in names) == sorted(long_columns)
+    by_text = {str(name): name for name in classes.tolist()}
+    costs: dict[Any, dict[Any, float]] = {}
+    cells: Iterable[tuple[Any, Any, Any]]
+    if long:
+        true, called, cost = (next(name for name in names if name.lower() == wanted) for wanted in long_columns)
+        frame = read_table(table, label=true, types={called: "text"})
+        cells = zip(frame[true].tolist(), frame[called].tolist(), frame[cost].tolist(), strict=True)
+    elif len(names) < 3:
+        raise DataError(
+            f"{file} has {len(names)} columns. Write a line for each true class and a column for each called one, with "
+            "the true class in the first column; or the columns true, called and cost."
+        )
+    else:
+        lines = read_table(table, label=names[0])[names].itertuples(index=False, name=None)
+        cells = ((line[0], name, value) for line in lines for name, value in zip(names[1:], line[1:], strict=True))
+    for one, other, value in cells:
+        pair = by_text.get(str(one), one), by_text.get(str(other), other)
+        line = costs.setdefault(pair[0], {})
+        if pair[1] in line:
+            raise DataError(f"{file} has the cost of calling {pair[0]!r} {pair[1]!r} twice. Leave one of them.")
+        if value != value and pair[0] == pair[1]:  # an empty cell on the diagonal: nothing
+            continue
+        line[pair[1]] = value
+    try:
+        check_costs(costs, classes)
+    except ParameterError as error:
+        raise DataError(f"{file}: {error}") from None
+    return costs

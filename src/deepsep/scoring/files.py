@@ -62,15 +62,13 @@ def score_file(
 ) -> dict[str, Any]:
     """Score a file of any size, or several of them, batch by batch.
 
-    Memory use is constant, the order of the rows is kept, and the result does not depend on the batch size. Batches are
-    scored on all cores. The target is written completely or not at all: it is written to a temporary place and moved at
-    the end. If the process is killed, the next call with the same saved model, source, target and settings resumes
-    where it stopped. Of several files, one that cannot be read is left out, with a warning; once it has been written
-    again, the next call scores only what is missing.
+    Memory use is constant, and the order of the rows is kept. The target is written completely or not at all. If the
+    process is killed, the next call with the same saved model, source, target and settings resumes where it stopped. Of
+    several files, one that cannot be read is left out, with a warning; once it has been written again, the next call
+    scores only what is missing.
 
-    The rows are compared with the training table on the way, if the model has a profile of it, as those of ``deepsep
-    fit`` have. The result is in what is returned and in a file next to the target, ``scored.drift.json`` for
-    ``scored.parquet``, which also says which model scored. Parquet and Excel files say so in their metadata.
+    The rows are compared with the training table, if the model has a profile of it. The result is in what is returned
+    and in a file next to the target, ``scored.drift.json`` for ``scored.parquet``, which also says which model scored.
 
     Parameters
     ----------
@@ -79,24 +77,19 @@ def score_file(
     source : str, path, sequence of them, or Query
         CSV, TSV, Parquet, Feather, Excel or SPSS; a pattern such as ``"parts/*.csv"`` or a folder of Parquet parts,
         whose files come in the order of their names; or several of these, in the order given. Or a
-        :class:`deepsep.apps.sql.Query` to a database, whose rows are sorted by ``id``. After a kill, a query is scored
-        from its first row.
+        :class:`deepsep.apps.sql.Query` to a database, whose rows are sorted by ``id``.
     target : str or path
-        A file that ends in ``.parquet``, ``.csv``, ``.tsv`` or ``.xlsx``; an existing one is replaced. CSV is UTF-8
-        with a byte order mark, from which Excel knows the encoding. For several files also a folder, which gets a
-        Parquet file of the same name for each (``may.csv.parquet`` for ``may.csv``); parts of an earlier scoring in it
-        are replaced, and it must hold nothing else. Source and target must not contain each other.
+        A file that ends in ``.parquet``, ``.csv``, ``.tsv`` or ``.xlsx``; an existing one is replaced. For several
+        files also a folder, which gets a Parquet file for each (``may.csv.parquet`` for ``may.csv``) and must hold
+        nothing else.
     id : str, optional
         The column of identifiers, kept in the result. None: the row number.
     fast : bool, optional
-        Whether the student of a :class:`deepsep.Committee` scores, or the committee itself. None: the student if there
-        is one, it is expected to cost at most two points of accuracy, and there are more than 100,000 rows. One of the
-        two scores the whole source. With ``sets`` or ``abstain``, None means the committee: what they promise rests on
-        its own predictions out of fold.
+        Whether the student of a :class:`deepsep.Committee` scores, or the committee itself. None: the student if it is
+        expected to cost at most two points of accuracy, and there are more than 100,000 rows; with ``sets`` or
+        ``abstain`` the committee.
     reasons : int, optional
         Number of columns to add that contributed most to the label of each row; see :func:`deepsep.scoring.reasons`.
-        Every row is predicted some eight times for each column; a warning says how long that takes, and a committee
-        refuses what would take hours.
     reading : Reading, optional
         How the files are read, such as ``skip_rows``; see :class:`deepsep.table.Reading`.
     decision : Decision, optional
@@ -104,8 +97,7 @@ def score_file(
     resources : Resources, optional
         What scores, such as ``batch_rows`` at a time; see :class:`deepsep.scoring.Resources`.
     progress : callable, optional
-        Called as ``progress(rows, share)`` after each batch (Ray: each part): rows scored so far, and the share
-        of the source read so far, from 0 to 1.
+        Called as ``progress(rows, share)`` with the rows scored and the share of the source read so far.
     **fields
         Fields of ``reading``, ``decision`` and ``resources`` by name, such as ``skip_rows=2, abstain=0.8``.
 
@@ -113,14 +105,10 @@ def score_file(
     -------
     dict
         ``rows``, ``parts``, ``labels`` (rows per class), ``ignored`` (columns that the model does not use), ``target``;
-        ``failed``, the parts that could not be read, and why: the result lacks their rows;
-        ``decisions``, what ``sets``, ``abstain`` and ``costs`` did, with the accuracy to expect of the rows that have a
-        label; ``reasons``, None or a dict: ``number`` for each row, and ``passes`` over the rows;
-        ``scored_by``, the name of the method, "student" if it was the student; and ``student``, None if the model has
-        none, else a dict: ``agreement``, how often it agrees with its committee on rows that were held out from it, and
-        ``accuracy_loss``, what the differences are expected to cost. ``model``: name, method, date, version, and hashes
-        of the training data and of the model; ``drift``: what :func:`compare_with_training` returns, None if the model
-        has no profile of its training table; ``drift_file``: where both were written.
+        ``failed``, the parts that could not be read, and why; ``decisions``, what ``sets``, ``abstain`` and ``costs``
+        did; ``reasons``, their ``number`` and the ``passes`` over the rows; ``scored_by``, the method or "student";
+        ``student``, its ``agreement`` with the committee on rows held out, and ``accuracy_loss``; ``model``, where it
+        comes from; ``drift``, as :func:`compare_with_training`; and ``drift_file``. None where there is nothing to say.
 
     Warns
     -----
@@ -155,7 +143,8 @@ def score_file(
         else:
             parts, failed = plan_parts(scoring, place, files, Path(goal.name) if is_file else None, reading)
         if goal.suffix.lower() == ".xlsx":
-            _check_sheet(parts, len(scoring.decisions.classes))
+            n_columns = len(scoring.decisions.classes) + 50  # at most 50 besides the probabilities
+            check_fits(sum(part.source.rows_at_most for part in parts), n_columns, "the result", OTHER_FORMAT)
         n_files, job = len(parts) + len(failed), scoring.job(parts)
         key = {
             "model": job.provenance,
@@ -217,10 +206,9 @@ def score_others(
     number: str,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Predict the unlabelled rows of a table that is too large for memory, and write a Parquet file.
+    """Predict the unlabelled rows of a table that is too large for memory, and return what ``score_file`` does.
 
-    Who scores follows from their number, as in ``score_file``, which says what the result holds; ``number`` is the name
-    of the column of row numbers, where there is no ``id``.
+    ``number`` is the name of the column of row numbers, where there is no ``id``.
     """
     scoring = Scoring(model, decision, id=id or NUMBER_COLUMN)
     scoring.profile = None  # the model was made for this table
@@ -260,19 +248,11 @@ def _check_drift_file(place: Path) -> None:
         raise DataError(f"{place} would be replaced, and deepsep did not write it. Rename it, or name another target.")
 
 
-def _name(file: Path, first_row: int | None) -> str:
-    """Return a name for the pieces of a part, which is another one if the file is written again."""
-    about = file.stat()
-    stamp = f"{file.resolve()}\n{about.st_size}\n{about.st_mtime_ns}\n{first_row}"
-    return hashlib.sha256(stamp.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
 def plan_parts(
     scoring: Scoring, place: Place, files: list[Path], target: Path | None, reading: Reading
 ) -> tuple[list[Part], dict[str, str]]:
     """Return the parts to score and those that cannot be read; ``target`` is None if each goes to a file of its own."""
-    id, alone = scoring.id, len(files) == 1
-    parts, first = [], 0
+    alone, parts, first = len(files) == 1, [], 0
     failed: dict[str, str] = {}
     base, goals = _folder(place), dict[Path, Path]()
     for file in files:
@@ -291,17 +271,11 @@ def plan_parts(
                 raise
             failed[relative.as_posix()] = str(error)
             continue
-        parts.append(
-            scoring.part(
-                table,
-                file,
-                target=goal,
-                first_row=first,
-                name=_name(file, first if id is None else None),
-                relative=relative.as_posix(),
-                alone=alone,
-            )
-        )
+        about = file.stat()  # another name for the pieces if the file is written again
+        stamp = f"{file.resolve()}\n{about.st_size}\n{about.st_mtime_ns}\n{first if scoring.id is None else None}"
+        name = hashlib.sha256(stamp.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        place_in = {"target": goal, "first_row": first, "name": name, "relative": relative.as_posix()}
+        parts.append(scoring.part(table, file, alone=alone, **place_in))
         first += table.n_rows or 0
     if not parts:
         raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
@@ -316,12 +290,6 @@ def _folder(place: Place) -> Path:
         except ValueError:
             raise DataError(f"the files of {place} are on several drives. Score those of each drive alone.") from None
     return place if place.is_dir() else place.parent
-
-
-def _check_sheet(parts: list[Part], n_classes: int) -> None:
-    """Raise if the rows do not fit on an Excel sheet, before they are scored."""
-    others = 50  # columns of a result besides the probabilities, at most
-    check_fits(sum(part.source.rows_at_most for part in parts), n_classes + others, "the result", OTHER_FORMAT)
 
 
 def _check_target(source: Place | ExternalRows, goal: Path, to_folder: bool) -> None:

@@ -13,18 +13,25 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from deepsep.core.column_kinds import ColumnType
 from deepsep.core.fields import with_fields
 from deepsep.core.labels import codes_of
-from deepsep.core.model_parts import first_step, is_pipeline
+from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
-from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
 from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision, Decisions, Tally
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
-from deepsep.scoring.who_scores import check_fast, choose
+from deepsep.scoring.who_scores import (
+    BLOCK_ROWS,
+    check_fast,
+    choose,
+    encoded,
+    in_blocks,
+    label_of,
+    rows_of,
+    schema_of,
+)
 from deepsep.table.arrow_frames import to_frame
-from deepsep.table.columns import UsefulColumns, as_frame
+from deepsep.table.columns import as_frame
 from deepsep.table.compiled import CompiledEncoding, EncodedRows
 from deepsep.table.locations import find_column
 
@@ -44,9 +51,7 @@ def score_frame(
 ) -> pd.DataFrame:
     """Return the label, the probability of each class and the confidence of every row.
 
-    Rows go to the model in blocks of equal size, the last padded with copies: matrix
-    products of other shapes round differently, and a row should get the same bits in any batch. (With a kernel the last
-    digit may still differ.)
+    A row gets the same bits in any batch. (With a kernel the last digit may differ.)
 
     Parameters
     ----------
@@ -59,8 +64,7 @@ def score_frame(
     first_row : int, default=0
         Number of the first row.
     reasons : int, optional
-        Number of columns to add that contributed most to the row's label; see :func:`deepsep.scoring.reasons`. The
-        model must have a profile of its training table.
+        Number of columns to add that contributed most to the row's label; see :func:`deepsep.scoring.reasons`.
     fast : bool, default=False
         Whether the student of a committee answers in its place; see docs/how-to/deployment/millions.md.
     decision : Decision, optional
@@ -71,10 +75,9 @@ def score_frame(
     Returns
     -------
     pandas.DataFrame
-        Columns ``<id>`` (or ``row``); the predicted label, under the name of the column of labels, or ``label`` if the
-        model does not know it; ``probability_<class>`` for each class; ``confidence``, the largest of them; and, if
-        asked for, ``set``, such as "gold|blue", the most probable class first, and ``reason_1``, such as "age = 61",
-        with ``reason_1_odds``, and so on. A model without probabilities gives only the label.
+        Columns ``<id>`` (or ``row``); the predicted label, under the name of the column of labels or ``label``;
+        ``probability_<class>`` for each class; ``confidence``, the largest of them; and, if asked for, ``set``, such
+        as "gold|blue", and ``reason_1``, such as "age = 61", with ``reason_1_odds``, and so on.
 
     Examples
     --------
@@ -107,7 +110,7 @@ class Scored:
     confidence: Array | None
 
     def count(self, counts: Counts, first_row: int) -> None:
-        """Count the rows and the answers, for the comparison with the training table."""
+        """Add the rows and the answers to the counts that are compared with the training table."""
         if self.columns is not None:
             counts.add_columns(self.columns, first_row, len(self.frame))
         if len(self.codes):
@@ -117,8 +120,7 @@ class Scored:
 class RowScorer:
     """Scores batches of rows with a model, in any number of threads; all engines use it.
 
-    Without ``id``, the column of identifiers, rows are numbered. ``leaving_out`` finds reasons. If it is ``compiled``,
-    Arrow tables are encoded column by column where the model allows it, which is faster.
+    If it is ``compiled``, Arrow tables are encoded column by column where the model allows it, which is faster.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class RowScorer:
     ) -> None:
         self.model, self.decisions, self.id, self.leaving_out = model, decisions, id, leaving_out
         self._reasons = leaving_out.column_names if leaving_out else []
-        self._label = label_name(model, leaving_out)
+        self._label = _label_name(model, leaving_out)
         self._names = prediction_names(decisions.classes, self._label, sets=decisions.sets is not None)
         check_id_name(id, [*self._names, *self._reasons])
         self._has_p, self._predicting = hasattr(model, "predict_proba"), Lock()
@@ -162,13 +164,14 @@ class RowScorer:
             frame, tally = pd.DataFrame(out | {self._names[0]: answers}), Tally(Counter(answers.tolist()))
             return Scored(frame, tally, columns, codes_of(classes, answers), None)
         predictions, tally = self.decisions.columns(answers, self._label)
-        if self.leaving_out is not None and n:
+        if not n:
+            frame = pd.DataFrame(out | predictions | {name: [] for name in self._reasons})
+            return Scored(frame, tally, columns, np.empty(0, int), np.empty(0))
+        if self.leaving_out is not None:
             called, kept = self.decisions(answers)
             label = np.where(kept, called, -1)
             predictions |= self.leaving_out(estimator, as_frame(used), matrix, answers, label)
-        frame = pd.DataFrame(out | predictions | ({} if n else {name: [] for name in self._reasons}))
-        if not n:
-            return Scored(frame, tally, columns, np.empty(0, int), np.empty(0))
+        frame = pd.DataFrame(out | predictions)
         return Scored(frame, tally, columns, answers.argmax(axis=1), answers.max(axis=1))
 
     def _without_keys(self, batch: Any) -> tuple[Any, Any]:
@@ -211,30 +214,14 @@ class RowScorer:
 
 def label_type(model: Any, decisions: Decisions, leaving_out: LeavingOut | None = None) -> dict[str, Any]:
     """Return the Arrow types of the columns of labels and of reasons, which rows without a label do not determine."""
-    label = label_name(model, leaving_out)
+    label = _label_name(model, leaving_out)
     name = prediction_names(decisions.classes, label, sets=decisions.sets is not None)[0]
     reasons = leaving_out.column_names if leaving_out else []
-    return {
-        name: pa.array(decisions.classes.tolist()).type,
-        **{reason: pa.float64() if reason.endswith("odds") else pa.string() for reason in reasons},
-    }
+    types = {reason: pa.float64() if reason.endswith("odds") else pa.string() for reason in reasons}
+    return {name: pa.array(decisions.classes.tolist()).type, **types}
 
 
-def label_name(model: Any, leaving_out: LeavingOut | None) -> str | None:
+def _label_name(model: Any, leaving_out: LeavingOut | None) -> str | None:
     """Return the name of the column of labels, unless a column of reasons has it."""
     name = label_of(model)
     return None if leaving_out is not None and name in leaving_out.column_names else name
-
-
-def label_of(model: Any) -> str | None:
-    """Return the name of the column of labels that a model was fitted to; None if it is not known."""
-    name = getattr(first_step(model), "label_", None)
-    return name if isinstance(name, str) else None
-
-
-def schema_of(model: Any) -> dict[str, ColumnType]:
-    """Return the columns that a model needs, with their types; empty if it takes any matrix."""
-    first = first_step(model)
-    if isinstance(first, UsefulColumns):
-        return first.schema_
-    return dict.fromkeys(map(str, getattr(first, "feature_names_in_", ())), "number")

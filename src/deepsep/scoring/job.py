@@ -18,11 +18,10 @@ from deepsep.drift.drift_text import notice
 from deepsep.drift.profile import TrainingProfile
 from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
 from deepsep.models import load, profile_of, provenance_of
-from deepsep.scoring.decisions import Decision, Decisions, Tally, evidence_of, total
-from deepsep.scoring.frame import schema_of
+from deepsep.scoring.decisions import Decision, Decisions, Tally, total
 from deepsep.scoring.journal import Journal
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
-from deepsep.scoring.who_scores import check_fast, choose, student_of
+from deepsep.scoring.who_scores import check_fast, choose, schema_of, student_of
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column
 from deepsep.table.source import Source
@@ -41,12 +40,10 @@ class Resources:
     Parameters
     ----------
     engine : {"local", "ray"}, default="local"
-        "ray" scores several files to a folder on a Ray cluster, one model per worker, for when one machine is not
-        enough. All machines must reach source and target by the same paths. A worker that dies is replaced, and the
-        rows are the same.
+        "ray" scores several files to a folder on a Ray cluster, one model per worker. All machines must reach source
+        and target by the same paths.
     address : str, optional
-        Address of the Ray cluster. None: that of the variable RAY_ADDRESS. "local", or neither: one is started on this
-        machine.
+        Address of the Ray cluster. None: that of the variable RAY_ADDRESS. "local", or neither: one is started here.
     workers : int, optional
         With "ray": how many workers score, with a CPU each. None: one for each CPU of the cluster.
     batch_rows : int, default=20_000
@@ -62,11 +59,8 @@ class Resources:
         if self.engine not in ("local", "ray"):
             raise ParameterError("{engine}; pass 'local' or 'ray'.", engine=Setting("engine", self.engine))
         if self.workers is not None and self.engine != "ray":
-            raise ParameterError(
-                "{workers} belongs to {ray}.",
-                workers=Setting("workers", self.workers),
-                ray=Setting("engine", "ray"),
-            )
+            workers, ray = Setting("workers", self.workers), Setting("engine", "ray")
+            raise ParameterError("{workers} belongs to {ray}.", workers=workers, ray=ray)
         if not (isinstance(self.batch_rows, int) and self.batch_rows >= 1):
             raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("batch_rows", self.batch_rows))
 
@@ -87,18 +81,18 @@ class UnreadablePart(Exception):
     """One of several parts could not be read; the others can."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Part:
     """One file or query to score: the unit of work of every engine."""
 
-    name: str  # of its pieces
-    relative: str  # where it is in the folder of parts
     source: Source
-    target: Path  # parts with the same target are written to it one after another; none in a database
-    first_row: int
     n_rows: int | None
     types: Mapping[str, ColumnType]  # of the columns to read
-    alone: bool  # whether there is no other, so that scoring fails if it cannot be read
+    name: str = "query"  # of its pieces
+    relative: str = "query"  # where it is in the folder of parts
+    target: Path = Path()  # parts with the same target are written to it one after another; none in a database
+    first_row: int = 0
+    alone: bool = True  # whether there is no other, so that scoring fails if it cannot be read
 
 
 @dataclass(frozen=True)
@@ -118,7 +112,7 @@ class ScoringJob:
 
     @property
     def scored_by(self) -> str:
-        """The name of the method that scores; "student" for the student of a committee."""
+        """Name of the method that scores; "student" for the student of a committee."""
         method = estimator_of(self.model)
         return str(getattr(method, "method_name", type(method).__name__))
 
@@ -128,10 +122,7 @@ class ScoringJob:
 
 
 class Scoring:
-    """A scoring, its settings checked; they are those of ``score_file``.
-
-    ``ignored`` are the columns of the last source that the model does not use.
-    """
+    """A scoring with the settings of ``score_file``, checked; ``ignored`` are columns that the model does not use."""
 
     def __init__(
         self,
@@ -153,17 +144,7 @@ class Scoring:
         self.profile = profile_of(self.model)
         self.ignored: list[str] = []
 
-    def part(
-        self,
-        source: Source,
-        place: object,
-        *,
-        target: Path = Path(),
-        first_row: int = 0,
-        name: str = "query",
-        relative: str = "query",
-        alone: bool = True,
-    ) -> Part:
+    def part(self, source: Source, place: object, **fields: Any) -> Part:
         """Return a table to score, after a check of its columns; ``place`` is for messages."""
         id, schema = self.id, schema_of(self.model)
         left_out = getattr(self.model[0], "left_out_", {}) if is_pipeline(self.model) else {}
@@ -175,11 +156,10 @@ class Scoring:
             find_column(source.names, id, "id column")
         self.ignored = [each for each in source.names if schema and each not in schema and each != id]
         types = schema or dict.fromkeys(_others(source.names, id), "number")
-        return Part(name, relative, source, target, first_row, source.n_rows, types, alone)
+        return Part(source=source, n_rows=source.n_rows, types=types, **fields)
 
     def job(self, parts: Sequence[Part]) -> ScoringJob:
         """Return what an engine needs; the number of rows decides who scores."""
-        most_workers = 16
         sizes = [part.n_rows for part in parts]
         n_rows = None if None in sizes else sum(size or 0 for size in sizes)
         at_most = sum(part.source.rows_at_most for part in parts)
@@ -193,7 +173,7 @@ class Scoring:
             leaving_out=leaving_out,
             id=self.id,
             batch_rows=self._batch_rows,
-            workers=min(available_cores(), most_workers),
+            workers=min(available_cores(), 16),
             profile=self.profile,
             every=one_in(n_rows),
             provenance=provenance_of(self.model),
@@ -209,7 +189,7 @@ class Scoring:
             "rows": whole.rows,
             "labels": {name: whole.labels[name] for name in classes},
             "ignored": self.ignored,
-            "decisions": self.decisions.describe(whole, evidence_of(job.model)),
+            "decisions": self.decisions.describe(whole, getattr(estimator_of(job.model), "evidence_", None)),
             "reasons": job.leaving_out and {"number": self.reasons, "passes": job.leaving_out.passes},
             "scored_by": job.scored_by,
             "student": student and {"agreement": student.agreement_, "accuracy_loss": student.accuracy_loss_},

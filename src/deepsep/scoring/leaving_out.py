@@ -17,7 +17,7 @@ from deepsep.core.notices import warn
 from deepsep.drift.typical_values import typical_values, values_of
 from deepsep.errors import ParameterError, Setting
 from deepsep.models import profile_of
-from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
+from deepsep.scoring.who_scores import BLOCK_ROWS, encoded, in_blocks, rows_of
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.pipeline import source_columns
 
@@ -30,15 +30,13 @@ MAX_QUIET_SECONDS = 60  # from which the time is said beforehand
 class LeavingOut:
     """Leaves out one column at a time, and sees how much less likely the label of a row becomes.
 
-    A column is left out by putting values of the training table in its place, and averaging the probability of the
-    label over them. The values come from the profile of the table, and are the same for every row: ``values`` has them,
-    with their weights, for each column that the model uses. A row gets ``n`` reasons at most, and is predicted
-    ``passes`` times.
+    Values of the training table take the place of a column, and the probability of the label is averaged over them:
+    ``values`` has them, with their weights, for each column that the model uses. A row gets ``n`` reasons at most, and
+    is predicted ``passes`` times.
     """
 
     def __init__(self, model: Any, n: int, values: Mapping[str, tuple[list[Any], Array]] | None) -> None:
-        most = 20  # reasons of a row
-        if not (isinstance(n, int) and 1 <= n <= most):
+        if not (isinstance(n, int) and 1 <= n <= 20):
             raise ParameterError("{n}; pass an integer from 1 to 20.", n=Setting("reasons", n))
         if not hasattr(model, "predict_proba"):
             raise ParameterError(
@@ -66,14 +64,14 @@ class LeavingOut:
 
     @property
     def column_names(self) -> list[str]:
-        """The names of the columns of the result."""
-        return reason_names(self.n)
+        """Names of the columns of the result."""
+        return [name for k in range(1, self.n + 1) for name in (f"reason_{k}", f"reason_{k}_odds")]
 
     def __call__(self, estimator: Any, columns: pd.DataFrame, matrix: Any, p: Array, label: Array) -> dict[str, Any]:
         """Return the columns of reasons.
 
-        ``columns`` and ``matrix`` are the rows as people see them, and as the estimator takes them; ``p`` are their
-        probabilities, and ``label`` the number of each row's class: -1 for a row without a label, which has no reasons.
+        ``columns`` and ``matrix`` are the rows as people see them, and as the estimator takes them; ``label`` is the
+        number of each row's class, -1 for a row without a label, which has no reasons.
         """
         together = 1 << 20  # probabilities in memory at a time
         figures = 6  # decimals of the log odds that count; the rest is rounding
@@ -120,11 +118,8 @@ class LeavingOut:
         estimator = estimator_of(model)
         most = MAX_SLOW_PREDICTIONS // self.passes
         if isinstance(estimator, Committee | InContext) and rows_at_most > most:
-            cure = (
-                " {fast} takes the student, which is much faster."
-                if getattr(estimator, "student_", None) is not None
-                else ""
-            )
+            has_student = getattr(estimator, "student_", None) is not None
+            cure = " {fast} takes the student, which is much faster." if has_student else ""
             raise ParameterError(
                 f"{{n}}: every row is predicted {self.passes:,} times, with one column left out at a time, which would "
                 f"take too long for more than {most:,} rows.{cure} Or score fewer rows.",
@@ -146,15 +141,13 @@ class LeavingOut:
 def reasons(model: Any, table: Any, n: int = 3, *, background: Any = None) -> pd.DataFrame:
     """Return for each row the columns that contributed most to its label.
 
-    One column at a time is left out: values of the training table take its place, and the probability of the label is
-    averaged over them. A column is a reason if the odds of the label are lower without it. Columns that say the same
-    stand in for each other, so that neither may appear; and a reason is one of the model, not of the world.
+    One column at a time is left out: values of the training table take its place. A column is a reason if the odds of
+    the label are lower without it. Columns that say the same stand in for each other, so that neither may appear.
 
     Parameters
     ----------
     model : fitted classifier
-        A pipeline of :func:`deepsep.for_table` with a profile of its training table, as ``deepsep fit`` writes it and
-        :func:`remember_training` makes it; or any such pipeline, or estimator that takes a matrix, with a background.
+        A model of :func:`deepsep.fit`, or any pipeline or estimator that takes a matrix, with a background.
     table : DataFrame or matrix
         The rows.
     n : int, default=3
@@ -165,8 +158,8 @@ def reasons(model: Any, table: Any, n: int = 3, *, background: Any = None) -> pd
     Returns
     -------
     pandas.DataFrame
-        For each row ``label``; ``reason_1``, such as "age = 61", and ``reason_1_odds``, how many times higher the odds
-        of the label are than without the column; and so on. Empty where there are fewer reasons.
+        ``label``; ``reason_1``, such as "age = 61", and ``reason_1_odds``, how many times higher the odds of the label
+        are than without the column; and so on. Empty where there are fewer reasons.
 
     Examples
     --------
@@ -205,11 +198,6 @@ def _values(model: Any, background: Any) -> dict[str, tuple[list[Any], Array]]:
         rows = rows[list(model.feature_names_in_)]
     columns = as_frame(model[0].transform(rows) if is_pipeline(model) else rows)
     return {str(name): values_of(column) for name, column in columns.items()}
-
-
-def reason_names(n: int) -> list[str]:
-    """Return the names of the columns of reasons."""
-    return [name for k in range(1, n + 1) for name in (f"reason_{k}", f"reason_{k}_odds")]
 
 
 def reason_text(name: str, value: Any) -> str:

@@ -17,7 +17,7 @@ from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.evaluation.frames import in_batches
 from deepsep.evaluation.next_rows import choose_next_rows
-from deepsep.scoring.frame import label_of, schema_of
+from deepsep.scoring.who_scores import label_of, schema_of
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN
 from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
@@ -46,9 +46,8 @@ def rows_to_label(
 ) -> pd.DataFrame:
     """Return the rows of a table whose labels should help a model most, with an empty column for them.
 
-    They are uncertain, and differ from each other: see :func:`deepsep.evaluation.next_rows.choose_next_rows`. Of more
-    than 10,000 unlabelled rows, 10,000 are drawn at random and considered. Every tenth row is drawn at random instead:
-    uncertain rows are not a fair sample, and only labels of random rows show the accuracy.
+    They are uncertain, and differ from each other. Of more than 10,000 unlabelled rows, 10,000 are drawn at random and
+    considered. Every tenth row is drawn at random instead: only labels of random rows show the accuracy.
 
     Parameters
     ----------
@@ -79,11 +78,6 @@ def rows_to_label(
         ``<id>`` (or ``row``); ``model_guess``, ``model_probability``, ``model_runner_up`` and
         ``model_runner_up_probability``; the empty column of labels; ``labels_drawn``, which is "chosen" or "random";
         the columns that the model uses, and all others.
-
-    Raises
-    ------
-    DataError
-        If every row has a label, or columns are missing.
 
     Examples
     --------
@@ -144,12 +138,8 @@ def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, lab
     classes = np.asarray(model.classes_)
     second = classes[order[:, 1]] if len(classes) > 1 else None
     guess = (classes[order[:, 0]], best[:, 0], second, best[:, 1] if len(classes) > 1 else None)
-    head = {
-        ids.name: ids.to_numpy(),
-        **dict(zip(GUESS_COLUMNS, guess, strict=True)),
-        label: None,
-        DRAWN_COLUMN: origins,
-    }
+    head = {ids.name: ids.to_numpy(), **dict(zip(GUESS_COLUMNS, guess, strict=True)), label: None}
+    head[DRAWN_COLUMN] = origins
     used = [name for name in schema_of(model) if name in rows.columns]
     others = [name for name in rows.columns if name not in used]
     shown = [name for name in (*used, *others) if name not in head]
@@ -163,18 +153,14 @@ def write_rows_to_label(frame: pd.DataFrame, target: Path, *, label: str, classe
         raise DataError(f"{target} must end in {', '.join(LABEL_FILE_FORMATS[:-1])} or {LABEL_FILE_FORMATS[-1]}.")
     target.parent.mkdir(parents=True, exist_ok=True)
     if kind == ".xlsx":
-        _write_workbook(frame, target, label, classes)
+        check_fits(len(frame), frame.shape[1], "the file to fill in", "Write a .csv file instead.")
+        book = Workbook()
+        book.active.title = "rows to label"
+        fill_in_sheet(book.active, frame, label=label, classes=classes)
+        book.save(target)
     else:
         style: Any = {"encoding": "utf-8-sig"} if kind == ".csv" else {"sep": "\t", "encoding": "utf-8"}
         frame.to_csv(target, index=False, **style)
-
-
-def _write_workbook(frame: pd.DataFrame, target: Path, label: str, classes: Any) -> None:
-    check_fits(len(frame), frame.shape[1], "the file to fill in", "Write a .csv file instead.")
-    book = Workbook()
-    book.active.title = "rows to label"
-    fill_in_sheet(book.active, frame, label=label, classes=classes)
-    book.save(target)
 
 
 def fill_in_sheet(sheet: Any, frame: pd.DataFrame, *, label: str, classes: Any) -> None:

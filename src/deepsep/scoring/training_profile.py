@@ -23,11 +23,8 @@ from deepsep.table.columns import UsefulColumns, as_frame
 def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> None:
     """Give a fitted model a profile of its training table, with which rows to score are compared from then on.
 
-    The profile is ``model.training_profile_``: for each column the share of gaps, quantiles of numbers and dates, the
-    shares of frequent levels and the lengths of texts; of the answers, the shares of the classes and the confidence,
-    except for methods on a graph, which label the rows in it in another way than new ones. It
-    takes some kilobytes, goes where :func:`deepsep.save` writes the model, and contains no rows and no level that fewer
-    than ten rows have. ``deepsep fit`` makes it for every model.
+    The profile, ``model.training_profile_``, is saved with the model. It has quantiles and shares of frequent levels of
+    each column and of the answers, and no rows. ``deepsep fit`` makes it for every model.
 
     Parameters
     ----------
@@ -35,10 +32,8 @@ def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
         A fitted pipeline of :func:`deepsep.for_table`.
     X : DataFrame
         The rows that it was fitted to, labelled and unlabelled.
-    y : array-like of shape (n,)
-        Their labels.
-    sample_weight : array-like of shape (n,), optional
-        How much each row counts.
+    y, sample_weight : array-like of shape (n,)
+        Their labels and, optionally, weights.
 
     Examples
     --------
@@ -65,7 +60,7 @@ def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
 
 
 def remember_columns(model: Any, columns: pd.DataFrame, y: Any, sample_weight: Any = None) -> None:
-    """Do what ``remember_training`` does, with the columns that the first step of the model made of the table."""
+    """Give a model a profile of its training table, whose columns its first step has made already."""
     labeled = given_labels(y)[0] if not hasattr(y, "labeled") else y.labeled
     if len(columns) != len(labeled):
         raise DataError(f"X has {len(columns)} rows and y has {len(labeled)} entries; they must match.")
@@ -86,8 +81,8 @@ def remember_columns(model: Any, columns: pd.DataFrame, y: Any, sample_weight: A
 def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
     """Return how the rows of a table differ from the training table of a model.
 
-    A difference counts if it is too large for chance, given the number of rows of both tables and the number of
-    columns, and large enough to matter; docs/how-to/predictions/drift.md has the limits.
+    A difference counts if it is too large for chance and large enough to matter; docs/how-to/predictions/drift.md has
+    the limits.
 
     Parameters
     ----------
@@ -99,13 +94,10 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``drifted``, whether anything differs; ``notices``, a sentence for each column that does and for the answers,
-        the largest difference first; ``rows``, ``rows_compared`` (of a large table some 5,000 are) and
-        ``training_rows``; ``columns``, for each column the share of gaps, of values outside the range (``below``,
-        ``above``) or at new levels (``new``), the ``distance`` of the distributions, and what ``drifted``; ``answers``,
-        the same for the shares of the classes and the confidence.
+        ``drifted``, whether anything differs; ``notices``, a sentence for each difference, the largest first; ``rows``,
+        ``rows_compared`` and ``training_rows``; ``columns`` and ``answers``, the figures.
     """
-    compared_batch_rows = 20_000  # rows that are compared together
+    together = 20_000  # rows
     profile = profile_of(model)
     if profile is None:
         raise DataError(
@@ -114,6 +106,6 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
         )
     frame = as_frame(table)
     counts, scorer = Counts(profile, one_in(len(frame))), RowScorer(model, Decisions.of(model, MOST_PROBABLE_CLASS))
-    for start in range(0, len(frame), compared_batch_rows):
-        scorer(frame[start : start + compared_batch_rows], start).count(counts, start)
+    for start in range(0, len(frame), together):
+        scorer(frame[start : start + together], start).count(counts, start)
     return find_drift(profile, counts, np.asarray(model.classes_).tolist())

@@ -1,17 +1,27 @@
-"""Choice of the model that scores: a committee, or its student where there are many rows."""
+"""The model that scores: a committee or its student, its columns, and predictions in blocks of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from deepsep.core.model_parts import estimator_of, is_pipeline
-from deepsep.errors import ParameterError, Setting
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-MANY_ROWS = 100_000  # above which a student scores in place of its committee,
+from deepsep.core.column_kinds import ColumnType
+from deepsep.core.model_parts import estimator_of, first_step, is_pipeline
+from deepsep.errors import ParameterError, Setting
+from deepsep.table.columns import UsefulColumns
+
+Array = NDArray[Any]
+
+MANY_ROWS = 100_000  # above which a student scores in place of its committee
+BLOCK_ROWS = 1_024
 
 
 def student_of(model: Any) -> Any:
-    """Return the student of a committee, be it behind an encoding; None if the model has none."""
+    """Return the student of a committee; None if the model has none."""
     return getattr(estimator_of(model), "student_", None)
 
 
@@ -47,3 +57,51 @@ def choose(model: Any, rows: int, fast: bool | None) -> Any:
     if fast is None:
         fast = student is not None and student.accuracy_loss_ <= most_loss and rows > MANY_ROWS
     return with_student(model) if fast else model
+
+
+def label_of(model: Any) -> str | None:
+    """Return the name of the column of labels that a model was fitted to; None if it is not known."""
+    name = getattr(first_step(model), "label_", None)
+    return name if isinstance(name, str) else None
+
+
+def schema_of(model: Any) -> dict[str, ColumnType]:
+    """Return the columns that a model needs, with their types; empty if it takes any matrix."""
+    first = first_step(model)
+    if isinstance(first, UsefulColumns):
+        return first.schema_
+    return dict.fromkeys(map(str, getattr(first, "feature_names_in_", ())), "number")
+
+
+def encoded(model: Any, rows: Any) -> tuple[Any, Any, Any]:
+    """Return the estimator of a model, the columns that it uses, and the matrix that it takes."""
+    if is_pipeline(model):
+        columns = model[0].transform(rows)
+        return model[-1], columns, model[1:-1].transform(columns) if len(model) > 2 else columns
+    if isinstance(rows, pd.DataFrame) and hasattr(model, "feature_names_in_"):
+        rows = rows[list(model.feature_names_in_)]
+    return model, rows, rows
+
+
+def rows_of(matrix: Any, index: Array) -> Any:
+    """Return some rows of a frame or a matrix."""
+    return matrix.iloc[index] if hasattr(matrix, "iloc") else matrix[index]
+
+
+def in_blocks(
+    predict: Callable[[Any], Array],
+    take: Callable[[Array], Any],
+    n: int,
+    keep: Callable[[Array, Array], Array] = lambda result, index: result,
+) -> Array:
+    """Return the predictions for n rows, at least one, in blocks of equal size: a row gets the same bits in any batch.
+
+    Matrix products of other shapes round differently, so the last block is padded with copies. ``take`` returns rows
+    by their numbers; ``keep`` returns what is kept of the predictions for these rows.
+    """
+    results = []
+    for start in range(0, n, BLOCK_ROWS):
+        index = np.arange(start, start + BLOCK_ROWS)
+        inside = index < n
+        results.append(keep(predict(take(np.where(inside, index, start)))[inside], index[inside]))
+    return np.concatenate(results)

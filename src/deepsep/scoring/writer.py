@@ -17,7 +17,6 @@ from openpyxl import Workbook
 from openpyxl.cell import WriteOnlyCell
 from openpyxl.utils import get_column_letter
 
-from deepsep.files.atomic import writing
 from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
 
 PARQUET_MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
@@ -39,11 +38,6 @@ class Writer:
         self._writer: Any = None
         self._file: Any = None
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing has been written."""
-        return self._writer is None
-
     def __enter__(self) -> Self:
         return self
 
@@ -53,9 +47,8 @@ class Writer:
 
     def write_table(self, table: Any) -> None:
         """Append rows of an Arrow table."""
-        model_key = b"deepsep_model"  # their metadata about the model, as JSON
         if self._writer is None:
-            about = {model_key: self._about.encode()} if self._about else {}
+            about = {b"deepsep_model": self._about.encode()} if self._about else {}
             schema = result_schema(table.schema, self.types)
             self._schema = schema.with_metadata((table.schema.metadata or {}) | PARQUET_MARK | about)
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,14 +88,6 @@ def is_result(path: Path) -> bool:
 def result_schema(schema: Any, types: Mapping[str, Any]) -> Any:
     """Return the Arrow schema of a result, with the types of columns that its first rows do not determine."""
     return pa.schema([field.with_type(types.get(field.name, field.type)) for field in schema])
-
-
-def write_frame(
-    frame: pd.DataFrame, target: Path, types: Mapping[str, Any], provenance: Mapping[str, Any] | None = None
-) -> None:
-    """Write a frame to a file as :class:`Writer` does, completely or not at all."""
-    with writing(target) as place, Writer(place, types, provenance) as writer:
-        writer.write(frame)
 
 
 class _ExcelWriter:

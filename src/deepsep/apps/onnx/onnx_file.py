@@ -20,8 +20,7 @@ from deepsep.core.magnitudes import MAX_MAGNITUDE
 from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.errors import ParameterError
 from deepsep.files.atomic import replace_file
-from deepsep.scoring.frame import label_of, schema_of
-from deepsep.scoring.who_scores import student_of, with_student
+from deepsep.scoring.who_scores import label_of, schema_of, student_of, with_student
 
 Array = NDArray[Any]
 
