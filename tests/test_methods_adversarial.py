@@ -15,7 +15,7 @@ from test_methods_networks import STEPS, STILL, reached_by, same_bits, scaled, t
 from deepsep.classifiers import ComplementGAN, FeatureMatchingGAN, TripleGAN
 from deepsep.errors import ParameterError
 from deepsep.networks import TorchNetwork
-from deepsep.zoo.adversarial.density import Density
+from deepsep.zoo.adversarial.feature_matching import Density
 from deepsep.zoo.adversarial.generative_adversarial import (
     entropy,
     made_loss,

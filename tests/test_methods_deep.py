@@ -20,7 +20,7 @@ from deepsep.classifiers import (  # noqa: E402
 )
 from deepsep.networks import NumpyNetwork  # noqa: E402
 from deepsep.networks.mixed_batches import train_steps  # noqa: E402
-from deepsep.zoo.consistency.ladder_network import Combinator, Ladder, denoising_costs  # noqa: E402
+from deepsep.zoo.consistency.ladder import Combinator, Ladder, denoising_costs  # noqa: E402
 from deepsep.zoo.generative.variational import (  # noqa: E402
     VAE,
     ConditionalVAE,
@@ -31,9 +31,18 @@ from deepsep.zoo.generative.variational import (  # noqa: E402
 )
 from deepsep.zoo.generative.variational_autoencoder import mean_over_rows  # noqa: E402
 from deepsep.zoo.graphs.graph import one_hot  # noqa: E402
-from deepsep.zoo.propagation.deep_propagation import certainty, class_weights, propagate, weighted_labels  # noqa: E402
-from deepsep.zoo.propagation.local_propagation import aggregation_loss, draw_bank, local_density, vote  # noqa: E402
-from deepsep.zoo.propagation.propagation_rounds import split_steps, unit_rows  # noqa: E402
+from deepsep.zoo.propagation.embedding_propagation import (  # noqa: E402  # noqa: E402  # noqa: E402
+    aggregation_loss,
+    certainty,
+    class_weights,
+    draw_bank,
+    local_density,
+    propagate,
+    split_steps,
+    unit_rows,
+    vote,
+    weighted_labels,
+)
 
 D, C = 6, 3
 

@@ -20,10 +20,7 @@ from torch import nn
 from deepsep import load, save
 from deepsep.classifiers import DeepKernel, NullCategoryGP
 from deepsep.core.training_rows import TrainingRows
-from deepsep.zoo.kernels.deep_kernel import centred_targets
-from deepsep.zoo.kernels.frozen_kernel import FrozenKernel
-from deepsep.zoo.kernels.kernel_head import KernelHead
-from deepsep.zoo.transductive.inducing import InducingFeatures
+from deepsep.zoo.kernels.deep_kernel import FrozenKernel, KernelHead, centred_targets
 from deepsep.zoo.transductive.null_category import (
     NullCategory,
     SitePlan,
@@ -34,6 +31,7 @@ from deepsep.zoo.transductive.null_category import (
     offset_for,
     share_of_positive,
 )
+from deepsep.zoo.transductive.null_category_gp import InducingFeatures
 
 LONG = SitePlan(rounds=5, max_iter=2000, damping=0.5, tol=1e-10)
 

@@ -26,9 +26,8 @@ from deepsep.classifiers import (
 )
 from deepsep.errors import ParameterError
 from deepsep.networks.mixed_batches import Batch
-from deepsep.zoo.consistency.consistency import PastOutputs, ramp
+from deepsep.zoo.consistency.consistency import PastOutputs, disagreement, exactly_one, ramp
 from deepsep.zoo.consistency.entropy_logistic import objective
-from deepsep.zoo.consistency.stability import disagreement, exactly_one
 from deepsep.zoo.consistency.virtual_adversarial import divergence, unit, worst_direction
 from deepsep.zoo.kernels.svm_network import fit_slope, squared_hinge
 

@@ -17,7 +17,7 @@ from deepsep.classifiers import S4VM, ContinuationTSVM, ExactTSVM, GradientTSVM,
 from deepsep.errors import ParameterError
 from deepsep.solvers.problem import Problem
 from deepsep.solvers.supervised_svm import supervised_svm
-from deepsep.zoo.transductive.continuation import (
+from deepsep.zoo.transductive.continuation_tsvm import (
     convex_variance,
     convolved_objective,
     convolved_peak,
@@ -25,9 +25,9 @@ from deepsep.zoo.transductive.continuation import (
     squared_norms,
 )
 from deepsep.zoo.transductive.fixed_signs import FixedSigns
-from deepsep.zoo.transductive.label_switching import highest, switch_pairs
-from deepsep.zoo.transductive.safe_labels import diverse_boundaries, safest
-from deepsep.zoo.transductive.smooth_descent import smooth_objective
+from deepsep.zoo.transductive.gradient_tsvm import smooth_objective
+from deepsep.zoo.transductive.s4vm import diverse_boundaries, safest
+from deepsep.zoo.transductive.switching_tsvm import highest, switch_pairs
 
 
 def overlapping(u, seed, m=3, labeled=3, distance=1.5):

@@ -107,7 +107,7 @@ _METHODS = (
     Method(
         "transformation-stability",
         "transformation/stability loss",
-        "zoo.consistency.stability:TransformationStability",
+        "zoo.consistency.consistency:TransformationStability",
         "a network that agrees with itself under several draws of noise, and on one class only",
         "a little noise does not change the class, and classes hardly overlap",
         "seconds, for any number of rows",
@@ -125,7 +125,7 @@ _METHODS = (
     Method(
         "pseudo-label",
         "pseudo-labels",
-        "zoo.consistency.pseudo_label:PseudoLabel",
+        "zoo.consistency.confidence:PseudoLabel",
         "a network that learns its own predictions as labels, with growing weight",
         "boundaries between classes pass through few rows",
         "seconds, for any number of rows",
@@ -134,7 +134,7 @@ _METHODS = (
     Method(
         "entropy-network",
         "entropy-regularised network",
-        "zoo.consistency.entropy_network:EntropyNetwork",
+        "zoo.consistency.confidence:EntropyNetwork",
         "a network that should also be confident about the unlabelled rows",
         "classes hardly overlap",
         "seconds, for any number of rows",
@@ -162,7 +162,7 @@ _METHODS = (
     Method(
         "deep-label-propagation",
         "deep label propagation",
-        "zoo.propagation.deep_propagation:DeepLabelPropagation",
+        "zoo.propagation.embedding_propagation:DeepLabelPropagation",
         "labels spread over neighbours in a network's embedding, and train it",
         "rows near each other in the embedding are of one class",
         "seconds to minutes; nearest neighbours of all rows in every round",
@@ -171,7 +171,7 @@ _METHODS = (
     Method(
         "local-label-propagation",
         "local label propagation",
-        "zoo.propagation.local_propagation:LocalLabelPropagation",
+        "zoo.propagation.embedding_propagation:LocalLabelPropagation",
         "each row takes the vote of the labelled rows nearest in a network's embedding, which trains it",
         "rows near each other in the embedding are of one class",
         "seconds to minutes; neighbours among the labelled rows in every round",
@@ -244,7 +244,7 @@ _METHODS = (
     Method(
         "vae-m1m2",
         "variational M1+M2",
-        "zoo.generative.stacked:VariationalM1M2",
+        "zoo.generative.variational_autoencoder:VariationalM1M2",
         "M2 on the hidden variables of M1",
         "what describes the rows also tells the classes apart",
         "seconds; grows with the number of classes",

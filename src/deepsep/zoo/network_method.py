@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from deepsep import networks
 from deepsep.classifiers.declared_settings import integer, real, settings, widths
 from deepsep.core.arrays import Array, below
 from deepsep.core.training_rows import TrainingRows
-from deepsep.networks import NetworkAverage, NumpyNetwork, choose_device
+from deepsep.networks import Batch, NetworkAverage, NumpyNetwork, TorchNetwork, choose_device
 from deepsep.zoo.scaled_method import ScaledMethod
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
-
-    from deepsep.networks import Batch, TorchNetwork
 
 
 @settings
@@ -83,8 +79,6 @@ class NetworkMethod(ScaledMethod):
 
     def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor, Tensor]:
         """Return a new network, and on its device all rows, scaled, and their codes."""
-        import torch
-
         network = self._network(rows.X.shape[1], rows.n_classes, rng)
         return network, self._scale(rows, network.device), torch.from_numpy(rows.codes).to(network.device)
 
@@ -121,8 +115,6 @@ class NetworkMethod(ScaledMethod):
 
         ``extra`` is another module of the loss, trained together with the network and under the same penalty.
         """
-        from torch import nn
-
         others = [] if extra is None else [extra]
         return networks.train_steps(
             nn.ModuleList([network.module, *others]),

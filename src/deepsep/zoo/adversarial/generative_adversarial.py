@@ -5,20 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize, softplus
 
 from deepsep import networks
 from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.training_rows import TrainingRows
+from deepsep.networks import Batch, TorchNetwork
+from deepsep.zoo.adversarial.generators import Generator
 from deepsep.zoo.network_method import NetworkMethod
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from deepsep.networks import Batch, TorchNetwork
-    from deepsep.zoo.adversarial.generators import Generator
 
 
 @settings
@@ -54,25 +52,18 @@ class GenerativeAdversarial(NetworkMethod):
 
     def _make_generator(self, rows: TrainingRows, X: Tensor, rng: np.random.Generator, n_classes: int = 0) -> Generator:
         """Return a new generator that imitates the rows of positive weight."""
-        import torch
-
         present = X[torch.from_numpy(np.flatnonzero(rows.weight > 0)).to(X.device)]
         back = tuple(reversed(self.hidden))
-        from deepsep.zoo.adversarial.generators import Generator
 
         return Generator(present, latent=self.latent, hidden=back, n_classes=n_classes, rng=rng)
 
     def _draw(self, batch: Batch) -> Tensor:
         """Return noise for as many made-up rows as there are real ones in the batch."""
-        import torch
-
         n = max(len(real_rows(batch)), 2)  # batch norm needs two rows
         return torch.randn(n, self.latent, device=batch.labeled.device)
 
     def _disturb(self, x: Tensor) -> Tensor:
         """Return rows with noise on their features."""
-        import torch
-
         return x + self.noise * torch.randn_like(x)
 
     def _play(
@@ -89,8 +80,6 @@ class GenerativeAdversarial(NetworkMethod):
         In each step the network lowers its loss, then each opponent lowers its own. Each step changes the weights of
         one player only.
         """
-        import torch
-
         players = [
             (list(module.parameters()), networks.adam([(p, 0.0) for p in module.parameters()], lr=self.learning_rate))
             for module, _ in opponents
@@ -122,15 +111,11 @@ def real_rows(batch: Batch) -> Tensor:
 
 def real_loss(scores: Tensor) -> Tensor:
     """Return the mean of -log D(x), where D(x) = Z / (Z + 1) and Z is the sum of exp(scores) over the classes."""
-    from torch.nn.functional import softplus
-
     return softplus(-scores.logsumexp(-1)).mean()
 
 
 def made_loss(scores: Tensor) -> Tensor:
     """Return the mean of -log(1 - D(x))."""
-    from torch.nn.functional import softplus
-
     return softplus(scores.logsumexp(-1)).mean()
 
 
@@ -147,8 +132,6 @@ def mean_distance(features: Tensor, others: Tensor) -> Tensor:
 
 def pull_away(features: Tensor) -> Tensor:
     """Return the mean squared cosine between two different rows: 0 where all are orthogonal, 1 where all are alike."""
-    from torch.nn.functional import normalize
-
     n = len(features)
     unit = normalize(features, dim=-1)
     return ((unit @ unit.T).square().sum() - unit.square().sum(-1).square().sum()) / (n * (n - 1))
@@ -157,8 +140,6 @@ def pull_away(features: Tensor) -> Tensor:
 @contextmanager
 def _norms(module: nn.Module, *, train: bool) -> Iterator[None]:
     """Let batch norm use and store the moments of the batch, or else use the stored moments."""
-    from torch import nn
-
     norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm1d)]
     before = [norm.training for norm in norms]
     for norm in norms:

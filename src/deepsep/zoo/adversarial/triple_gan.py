@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, logsigmoid
 
 from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.training_rows import TrainingRows
+from deepsep.networks import Batch
 from deepsep.zoo.adversarial.generative_adversarial import GenerativeAdversarial, made_scores, real_rows, undisturbed
+from deepsep.zoo.adversarial.generators import PairJudge
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from deepsep.networks import Batch
-
-    Pairs = tuple[Tensor, Tensor]  # p(y | x) and verdicts, both (rows, classes)
+Pairs = tuple[Tensor, Tensor]
 
 
 @settings
@@ -61,13 +59,9 @@ class TripleGAN(GenerativeAdversarial):
     warm_up: float = real(0.25, at_least=0, below=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        import torch
-        from torch.nn.functional import cross_entropy
-
         network, X, codes = self._begin(rows, rng)
         generator = self._make_generator(rows, X, rng, rows.n_classes)
         d, c = X.shape[1], rows.n_classes
-        from deepsep.zoo.adversarial.generators import PairJudge
 
         judge = PairJudge(d, c, hidden=tuple(self.hidden), dropout=self.dropout, rng=rng).to(X.device)
 
@@ -118,8 +112,6 @@ def judge_loss_of(labeled: Pairs, predicted: Pairs, made: Pairs, alpha: float) -
 
 def mean_log_real(p: Tensor, verdicts: Tensor) -> Tensor:
     """Return the mean over rows of the sum over classes of p(y | x) log D(x, y); D is the sigmoid of a verdict."""
-    from torch.nn.functional import logsigmoid
-
     return (p * logsigmoid(verdicts)).sum(-1).mean()
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, mse_loss
 
-from deepsep.classifiers.declared_settings import real, settings
+from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.training_rows import TrainingRows
+from deepsep.networks import Batch, TorchNetwork
 from deepsep.zoo.network_method import NetworkMethod
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from deepsep.networks import Batch, TorchNetwork
 
 
 @settings
@@ -52,9 +51,6 @@ class PiModel(NetworkMethod):
     ramp_up: float = real(0.25, at_least=0, at_most=1)
 
     def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        import torch
-        from torch.nn.functional import cross_entropy, mse_loss
-
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(self._disturb(X[batch.both].repeat(2, 1)))
             first, second = torch.softmax(scores, -1).chunk(2)
@@ -65,8 +61,6 @@ class PiModel(NetworkMethod):
 
     def _disturb(self, x: Tensor) -> Tensor:
         """Return rows with noise on their features."""
-        import torch
-
         return x + self.noise * torch.randn_like(x)
 
     def _weight(self, batch: Batch) -> Tensor:
@@ -110,9 +104,6 @@ class TemporalEnsembling(PiModel):
     ramp_up: float = 0.5
 
     def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        import torch
-        from torch.nn.functional import cross_entropy
-
         past = PastOutputs(len(X), len(self.classes_), decay=self.decay, device=network.device)
 
         def loss_of(batch: Batch) -> Tensor:
@@ -172,9 +163,6 @@ class MeanTeacher(PiModel):
     learning_rate: float = 2e-3
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        import torch
-        from torch.nn.functional import cross_entropy, mse_loss
-
         student, X, codes = self._begin(rows, rng)
         teacher = copy.deepcopy(student)
         teacher.module.requires_grad_(False).train()
@@ -211,8 +199,6 @@ class PastOutputs:
     """
 
     def __init__(self, n: int, n_classes: int, *, decay: float, device: Any) -> None:
-        import torch
-
         self._mean = torch.zeros((n, n_classes), device=device)
         self._turns = torch.zeros(n, device=device)
         self._decay = decay
@@ -223,8 +209,6 @@ class PastOutputs:
 
     def add(self, at: Tensor, p: Tensor) -> None:
         """Add the predictions of these rows; only the first one of a row that occurs twice."""
-        import torch
-
         twice = torch.tril(at[:, None] == at, diagonal=-1).any(1)
         new = torch.where(twice, 0.0, 1.0)
         self._turns.index_add_(0, at, new)
@@ -235,8 +219,74 @@ class PastOutputs:
 
 def ramp(progress: Tensor, ramp_up: float) -> Tensor:
     """Return exp(-5 (1 - t)²), where t rises from 0 to 1 over the first ``ramp_up`` of the training and stays there."""
-    import torch
-
     if ramp_up == 0:
         return torch.ones_like(progress)
     return torch.exp(-5 * (1 - torch.clamp(progress / ramp_up, max=1)).square())
+
+
+@settings
+class TransformationStability(PiModel):
+    r"""Transformation/stability: several disturbed passes of every row should agree, and on one class only.
+
+    The loss is the cross-entropy of the labelled rows plus, as means over all rows, labelled or not,
+
+    - ``consistency`` times the mean of :math:`\lVert p_j - p_k \rVert^2 / c` over all pairs of passes j and k, which
+      have independent noise on the features and independent dropout,
+    - ``exclusivity`` times the mean of :math:`-\sum_k p_k \prod_{l \ne k} (1 - p_l)` over the passes: minus the
+      probability that exactly one of c independent events of probabilities p happens. It is -1 for a confident
+      prediction, and closest to 0 if all classes are equally probable.
+
+    Both weights grow as in :class:`deepsep.classifiers.PiModel`, which has two passes and no ``exclusivity``.
+
+    Parameters
+    ----------
+    passes : int, default=4
+        Passes of every row in a step; time grows with them.
+    exclusivity : float, default=0.1
+        Maximum weight of mutual exclusivity. 0: agreement alone.
+
+    Notes
+    -----
+    The papers also transform images; a table has no such transformations, so passes differ in noise and dropout only.
+    Their losses are sums over pairs and passes, with constant weights.
+
+    References
+    ----------
+    M. Sajjadi, M. Javanmardi, T. Tasdizen. Regularization with stochastic transformations and perturbations for deep
+    semi-supervised learning. NIPS 2016.
+
+    M. Sajjadi, M. Javanmardi, T. Tasdizen. Mutual exclusivity loss for semi-supervised deep learning. ICIP 2016.
+    """
+
+    method_name = "transformation-stability"
+
+    passes: int = integer(4, 2)
+    exclusivity: float = real(0.1, at_least=0)
+
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
+        def loss_of(batch: Batch) -> Tensor:
+            scores = network.scores(self._disturb(X[batch.both].repeat(self.passes, 1)))
+            passes = torch.softmax(scores, -1).reshape(self.passes, -1, scores.shape[1])
+            supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
+            unsupervised = self.consistency * disagreement(passes)
+            unsupervised = unsupervised - self.exclusivity * exactly_one(scores).mean()
+            return supervised + ramp(batch.progress, self.ramp_up) * unsupervised
+
+        return loss_of
+
+
+def disagreement(passes: Tensor) -> Tensor:
+    """Return the mean of (p_j - p_k)² over rows, classes, and the pairs of passes, which come first."""
+    return 2 * passes.var(0).mean()
+
+
+def exactly_one(scores: Tensor) -> Tensor:
+    """Return for each row the probability that exactly one of c independent events happens.
+
+    Their probabilities are the softmax of the scores. Logarithms of 1 - p are computed from the other scores, so that
+    values and gradients are right even if p rounds to 1.
+    """
+    whole = scores.logsumexp(-1, keepdim=True)
+    own = torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)
+    others = scores.unsqueeze(-2).masked_fill(own, -torch.inf).logsumexp(-1) - whole  # log (1 - p)
+    return (scores - whole - others + others.sum(-1, keepdim=True)).exp().sum(-1)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from deepsep.classifiers.declared_settings import integer, real, settings
+from deepsep.networks import Batch, TorchNetwork
 from deepsep.zoo.network_method import NetworkMethod
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from deepsep.networks import Batch, TorchNetwork
 
 
 @settings
@@ -53,9 +52,6 @@ class VirtualAdversarial(NetworkMethod):
     entropy: bool = False
 
     def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        import torch
-        from torch.nn.functional import cross_entropy
-
         def loss_of(batch: Batch) -> Tensor:
             x = X[batch.both]
             scores = network.scores(x)
@@ -72,8 +68,6 @@ class VirtualAdversarial(NetworkMethod):
 
     def _divergence(self, network: TorchNetwork, x: Tensor) -> Tensor:
         """Return the mean divergence at distance √d ε, in the worst direction."""
-        import torch
-
         with torch.no_grad():
             log_p = torch.log_softmax(network.scores(x), -1)
         direction = worst_direction(network.scores, x, log_p, torch.randn_like(x), self.power_iterations)
@@ -88,8 +82,6 @@ def worst_direction(
     The divergence and its gradient are 0 at x. So its gradient at a small step from x, of length √d ``xi``, is the
     Hessian times this step.
     """
-    import torch
-
     direction = unit(start)
     for _ in range(iterations):
         direction = direction.detach().requires_grad_()
@@ -100,8 +92,6 @@ def worst_direction(
 
 def divergence(log_p: Tensor, scores: Tensor) -> Tensor:
     """Return the mean of KL(p || q) over rows; q is the softmax of the scores."""
-    import torch
-
     each: Tensor = (log_p.exp() * (log_p - torch.log_softmax(scores, -1))).sum(-1)
     return each.mean()
 
@@ -117,8 +107,6 @@ def unit(rows: Tensor) -> Tensor:
 @contextmanager
 def _undisturbed(module: nn.Module) -> Iterator[None]:
     """Run the block without dropout and without updates of batch norm's running moments."""
-    from torch import nn
-
     dropouts = [part for part in module.modules() if isinstance(part, nn.Dropout)]
     norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm1d)]
     momenta = [norm.momentum for norm in norms]

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from scipy.linalg import cholesky, solve_triangular
 from scipy.special import softmax
+from torch import Tensor, nn
 
 from deepsep import networks
 from deepsep.classifiers.declared_settings import integer, real, setting, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
-from deepsep.networks.frozen import evaluate
-from deepsep.zoo.kernels.frozen_kernel import FrozenKernel
+from deepsep.networks import Batch
+from deepsep.networks.frozen import ROW_BITS, WEIGHT_BITS, evaluate, rounded
 from deepsep.zoo.kernels.svm_network import draw_folds, fit_slope
 from deepsep.zoo.network_method import NetworkMethod
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from deepsep.networks import Batch
 
 
 @settings
@@ -106,7 +106,6 @@ class DeepKernel(NetworkMethod):
         """Train a network and its Gaussian process; return the labelled rows it uses, and their targets."""
         network, X, _ = self._begin(rows, rng)
         encoder = network.module["encoder"]
-        from deepsep.zoo.kernels.kernel_head import KernelHead
 
         kernel = KernelHead(self.hidden[-1]).to(network.device)
         shares, targets = centred_targets(rows)
@@ -166,3 +165,129 @@ def centred_targets(rows: TrainingRows) -> tuple[Array, Array]:
     targets = np.zeros((len(rows.codes), c))
     targets[at] = np.eye(c)[rows.codes[at]] - shares
     return shares, targets / np.sqrt((part @ np.square(targets[at])).mean())
+
+
+class KernelHead(nn.Module):
+    """Length, amplitude and noise of the Gaussian process, as logarithms.
+
+    Parameters
+    ----------
+    width : int
+        Width of the embedding. If its values are of the order of 1, rows are neither all alike nor all different at
+        first.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.log_length = nn.Parameter(torch.tensor(0.5 * math.log(width / 2), dtype=torch.float32))
+        self.log_variance = nn.Parameter(torch.tensor(0.0, dtype=torch.float32))
+        self.log_noise = nn.Parameter(torch.tensor(math.log(0.1), dtype=torch.float32))
+
+    def settings(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return λ, a² and the variance of the noise, in double precision."""
+        length, variance, noise = (p.double().exp() for p in (self.log_length, self.log_variance, self.log_noise))
+        return length, variance, noise + 1e-3  # so that rows with equal embeddings may differ
+
+    def costs(self, known: Tensor, targets: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the negative log marginal likelihood of rows, and the mean posterior variance of f at other rows.
+
+        Parameters
+        ----------
+        known : tensor (l, k)
+            Embeddings of the rows with targets.
+        targets : tensor (l, c)
+            The likelihood is a mean over rows and columns.
+        others : tensor (m, k)
+            Embeddings of the other rows; without any, their variance is 0.
+        """
+        length, variance, noise = self.settings()
+        known, others, targets = known.double() / length, others.double() / length, targets.double()
+        eye = torch.eye(len(known), dtype=torch.float64, device=known.device)
+        root = torch.linalg.cholesky_ex(variance * gaussian(known, known) + noise * eye)[0]
+        fit = torch.linalg.solve_triangular(root, targets, upper=False).square().mean()
+        log_det = 2 * root.diagonal().log().mean()
+        loss = 0.5 * (fit + log_det + math.log(2 * math.pi))
+        if not len(others):
+            return loss, torch.zeros_like(loss)
+        seen = torch.linalg.solve_triangular(root, variance * gaussian(known, others), upper=False)
+        return loss, variance - seen.square().sum(0).mean()
+
+
+def gaussian(a: Tensor, b: Tensor) -> Tensor:
+    """Return exp(-|a_i - b_j|² / 2)."""
+    square = a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T
+    return (-0.5 * square.clamp_min(0)).exp()
+
+
+@dataclass(frozen=True)
+class FrozenKernel:
+    """Posterior of a Gaussian process, given the targets of some rows.
+
+    Attributes
+    ----------
+    known : array (l, k)
+        Embeddings of these rows, from -1 to 1, on a grid.
+    coef : array (l, c)
+        Inverse of the covariance of the targets, times the targets.
+    inverse_root : array (l, l)
+        Inverse of the covariance's lower triangle.
+    length, variance, noise : float
+        Parameters of the kernel variance * exp(-|e - e'|² / 2 length²), and noise of the targets.
+    """
+
+    known: Array
+    coef: Array
+    inverse_root: Array
+    length: float
+    variance: float
+    noise: float
+
+    @classmethod
+    def of(
+        cls, known: Array, targets: Array, weight: Array, length: float, variance: float, noise: float
+    ) -> FrozenKernel:
+        """Condition on targets; a row of weight w stands for w rows, each with its own noise."""
+        known = on_steps(known)
+        covariance = variance * _gaussian(known, known, length)
+        # A floor on the noise of rows of great weight, so that rows with equal embeddings may differ.
+        covariance[np.diag_indices_from(covariance)] += np.maximum(noise / weight, 1e-8 * variance)
+        inverse_root = np.tril(solve_triangular(cholesky(covariance, lower=True), np.eye(len(known)), lower=True))
+        return cls(known, inverse_root.T @ (inverse_root @ targets), inverse_root, length, variance, noise)
+
+    def predict(self, embedding: Array, chunk: int = 2_048) -> tuple[Array, Array]:
+        """Return mean (n, c) and variance (n,) of the targets of new rows, noise included."""
+        mean, variance = np.empty((len(embedding), self.coef.shape[1])), np.empty(len(embedding))
+        for start in range(0, len(embedding), chunk):
+            part = slice(start, start + chunk)
+            k = _gaussian(on_steps(embedding[part]), self.known, self.length)
+            k = rounded(k, np.array(-ROW_BITS))
+            mean[part] = k @ self._on_grid[0]
+            explained = np.square(k @ self._on_grid[1])
+            # One column after the other, since the bits of a sum along a row depend on how rows are stored.
+            variance[part] = self.variance + self.noise - np.cumsum(explained, axis=1)[:, -1]
+        return mean, np.maximum(variance, self.noise)
+
+    def leave_one_out(self, targets: Array) -> tuple[Array, Array]:
+        """Return mean (l, c) and variance (l,) of each row's target, noise included, given those of all other rows."""
+        precision = np.square(self.inverse_root).sum(axis=0)
+        return targets - self.coef / precision[:, None], 1 / precision
+
+    @cached_property
+    def _on_grid(self) -> tuple[Array, Array]:
+        parts = self.variance * self.coef, self.variance * self.inverse_root.T
+        _, exponents = zip(*(np.frexp(1.001 * np.abs(part).sum(axis=0)) for part in parts), strict=True)
+        first, second = (rounded(part, e - WEIGHT_BITS) for part, e in zip(parts, exponents, strict=True))
+        return first, second
+
+
+def on_steps(embedding: Array) -> Array:
+    """Return numbers from -1 to 1, rounded to the grid, as float64.
+
+    The grid has 22 bits, so products of two numbers, summed over up to 500, have 53 bits.
+    """
+    return rounded(embedding.astype(np.float64), np.array(-22))
+
+
+def _gaussian(a: Array, b: Array, length: float) -> Array:
+    square = np.square(a) @ np.ones((a.shape[1], 1)) + np.square(b).sum(axis=1) - 2 * a @ b.T
+    return np.asarray(np.exp(-0.5 / length**2 * np.maximum(square, 0)))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
+from torch import Tensor
 
 from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
+from deepsep.networks import Batch, TorchNetwork
 from deepsep.zoo.network_method import NetworkMethod
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from deepsep.networks import Batch, TorchNetwork
 
 
 @settings
@@ -85,8 +83,6 @@ class SVMNetwork(NetworkMethod):
 
     def _hidden_scores(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array, Array]:
         """Return scores of held-out labelled rows, their codes and weights."""
-        import torch
-
         fold = draw_folds(rows, self.folds, rng)
         parts = []
         for k in range(fold.max(initial=-1) + 1):
@@ -116,8 +112,6 @@ def draw_folds(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Arra
 
 def squared_hinge(scores: Tensor, codes: Tensor) -> Tensor:
     """Return the mean over rows of the one-vs-rest squared hinge losses, summed over the classes."""
-    import torch
-
     sign = 2 * torch.nn.functional.one_hot(codes, scores.shape[-1]).to(scores.dtype) - 1
     return torch.relu(1 - sign * scores).square().sum(-1).mean()
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from sklearn.metrics.pairwise import rbf_kernel
 
 from deepsep.classifiers.declared_settings import integer, real, settings
@@ -15,9 +17,8 @@ from deepsep.classifiers.tsvm.low_density_svm import rbf_gamma
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.probability import prior_shift
 from deepsep.core.training_rows import TrainingRows
-from deepsep.solvers.spaces import Kernel, draw_landmarks
+from deepsep.solvers.spaces import Kernel, draw_landmarks, pivoted_cholesky, row_blocks
 from deepsep.zoo.scaled_method import ScaledMethod
-from deepsep.zoo.transductive.inducing import InducingFeatures
 from deepsep.zoo.transductive.null_category import NullCategory, SitePlan, fit_null_category
 
 
@@ -206,3 +207,47 @@ def _distributions(posteriors: list[NullCategory], Z: Array, residual: Array) ->
         return np.column_stack([1 - P, P])
     P = np.maximum(P, 1e-30)  # so that a row that no class claims is not 0 / 0
     return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class InducingFeatures:
+    """Features z(x) for which z(x) · z(x') is the part of the kernel that the inducing points explain.
+
+    Attributes
+    ----------
+    points : array (m, d)
+        Inducing points.
+    triangle : array (m, m)
+        Cholesky factor of their kernel.
+    centre : array (m,)
+        Subtracted from the features.
+    variance : float
+        Factor of the kernel, k(x, x) for all x.
+    kernel : callable
+        A kernel with k(x, x) = 1.
+    """
+
+    points: Array
+    triangle: Array
+    centre: Array
+    variance: float
+    kernel: Kernel
+
+    @classmethod
+    def of(cls, points: Array, variance: float, kernel: Kernel) -> Self:
+        """Return the features of these points, without points that others explain."""
+        _, pivots, triangle = pivoted_cholesky(np.array(kernel(points, points), dtype=np.float64))
+        return cls(points[pivots], triangle, np.zeros(len(pivots)), variance, kernel)
+
+    def centred(self, Z: Array, weight: Array) -> Self:
+        """Return features shifted to a mean of 0 over these rows."""
+        return replace(self, centre=self.centre + weight @ Z / weight.sum())
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Return the features of rows (n, m), and the variance that they miss (n,)."""
+        Z, residual = np.empty((len(X), len(self.points))), np.empty(len(X))
+        for part in row_blocks(len(X)):
+            seen = self.kernel(X[part].astype(np.float64), self.points)
+            Z[part] = solve_triangular(self.triangle, seen.T, lower=True).T
+            residual[part] = self.variance * np.maximum(0.0, 1 - np.square(Z[part]).sum(axis=1))
+        return np.sqrt(self.variance) * Z - self.centre, residual

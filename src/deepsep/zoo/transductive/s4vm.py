@@ -1,16 +1,121 @@
-"""S4VM: a transductive SVM that tries not to do worse than the supervised one."""
+"""Li and Zhou's S4VM: the safest labels if any of several boundaries through low density may be right.
+
+Many starts give many local minima of the TSVM's objective, and a few low ones that differ are kept. Each predicts
+labels of the unlabelled rows, sigma_t; the supervised SVM predicts others, s. If sigma_t were right, labels y would
+gain the rows where y = sigma_t ≠ s and lose those where y ≠ sigma_t = s. The labels that are best in the worst case,
+
+    max over y in [-1, 1]^u of min over t of gain_t(y) - risk * loss_t(y),
+
+are the solution of a linear program. y = s has the value 0, so the best ones never have less.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.optimize import linprog
 
 from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
+from deepsep.core.arrays import Array
 from deepsep.solvers.one_vs_rest import SolverSettings
-from deepsep.zoo.transductive.safe_labels import safe_labels
+from deepsep.solvers.problem import Problem, Result
+from deepsep.solvers.single_loop import single_loop
+from deepsep.zoo.transductive.fixed_signs import FixedSigns
+
+
+def safe_labels(
+    problem: Problem,
+    start: Result,
+    *,
+    tol: float,
+    max_iter: int,
+    rng: np.random.Generator,
+    aim: float | None = None,
+    n_starts: int,
+    n_boundaries: int,
+    risk: float,
+) -> Result:
+    """Return the SVM on the labelled rows and the safest labels of the others; if these equal s, the start."""
+    if not problem.cost_unlabeled.any():
+        return start
+    rows = FixedSigns.of(replace(problem, target=None))
+    weight = problem.cost_unlabeled
+    s = np.where(problem.unlabeled_scores(start.w, start.b) < 0, -1.0, 1.0)
+    ends = []
+    for k in range(len(start.w)):
+        which = np.array([k])
+        one, supervised = problem.only(which), start.only(which)
+        signs = diverse_boundaries(one, supervised, n_starts, n_boundaries, max_iter, rng)
+        y = safest(s[k], signs, weight, risk)
+        if np.array_equal(y, s[k]):
+            ends.append(supervised)
+            continue
+        begin = np.append(start.w[k], start.b[k])[None]
+        solution = rows.solve(problem.signs[k], y[None], begin, tol=tol, max_sweeps=max_iter, aim=aim)
+        path = [[float(solution.objective[0])]]
+        w = solution.w
+        ends.append(Result(w[:, :-1], w[:, -1], path, solution.gap, solution.n_sweeps, solution.converged))
+    return Result.joined(ends)
+
+
+def diverse_boundaries(
+    problem: Problem, start: Result, n_starts: int, n_boundaries: int, max_iter: int, rng: np.random.Generator
+) -> Array:
+    """Return signs (n, u) of the unlabelled rows by a few different boundaries.
+
+    Starts are the supervised SVM and random directions in which the rows spread. The local minima are clustered by
+    their signs, and the lowest one of each cluster is taken.
+    """
+    u = problem.unlabeled.shape[0]
+    random = np.asarray((problem.unlabeled.T @ rng.standard_normal((u, n_starts - 1))).T, dtype=np.float64)
+    if problem.centre is not None:  # rows are not centred, and random sums must not depend on their mean
+        random -= random.mean(axis=0)
+    w = np.vstack([start.w, random])
+    b = np.full(n_starts, start.b[0])
+    many = problem.only(np.zeros(n_starts, int))
+    spread = many.unlabeled_scores(w, np.zeros(n_starts)).std(axis=1)
+    w[1:] /= np.maximum(spread[1:, None], np.finfo(float).tiny)
+    begin = Result(w, b, [[] for _ in w], np.zeros(n_starts), 0, np.zeros(n_starts, bool))
+    found = single_loop(many, begin, tol=1e-3, max_iter=max_iter)  # only the signs are needed
+    signs = np.where(many.unlabeled_scores(found.w, found.b) < 0, -1, 1).astype(np.int8)
+    objective = np.array([path[-1] for path in found.objective_path])
+    if n_starts == 1:
+        return signs
+    some = signs[:, :: max(1, u // 5_000)]
+    cluster = fcluster(linkage(some, "average", "hamming"), n_boundaries, "maxclust")
+    lowest = [min(np.flatnonzero(cluster == label), key=lambda i: objective[i]) for label in np.unique(cluster)]
+    return signs[lowest]
+
+
+def safest(s: Array, signs: Array, weight: Array, risk: float) -> Array:
+    """Return labels (u,) with the largest gain over the labels s, minus risk times the loss, in the worst case.
+
+    Rows with the same pattern of labels are one variable of the linear program. Rows whose solution is between -1 and 1
+    keep s; all rows do if the rounded labels could lose.
+    """
+    patterns, of = np.unique(np.vstack([s, signs]).T.astype(np.int8), axis=0, return_inverse=True)
+    patterns = patterns.astype(np.float64)
+    mass = np.bincount(of.ravel(), weights=weight) / weight.sum()
+    s, sigma = patterns[:, 0], patterns[:, 1:].T
+    # gain_t - risk loss_t = sum mass [(1 + y σ)(1 - s σ) - risk (1 - y σ)(1 + s σ)] / 4, with σ² = 1
+    slope = mass * ((1 + risk) * sigma + (risk - 1) * s) / 4
+    constant = (mass * ((1 - s * sigma) - risk * (1 + s * sigma)) / 4).sum(axis=1)
+    n = len(s)
+    best = linprog(
+        np.append(np.zeros(n), -1.0),
+        A_ub=np.hstack([-slope, np.ones((len(sigma), 1))]),
+        b_ub=constant,
+        bounds=[(-1, 1)] * n + [(None, None)],
+    )
+    y = np.where(np.abs(best.x[:n]) > 1 - 1e-9, np.sign(best.x[:n]), s)
+    if (slope @ y + constant).min() < -1e-12:
+        y = s
+    return np.asarray(y[of.ravel()])
 
 
 @settings

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from deepsep.classifiers.declared_settings import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
+from deepsep.core.arrays import Array
 from deepsep.solvers.one_vs_rest import SolverSettings
-from deepsep.zoo.transductive.label_switching import label_switching
+from deepsep.solvers.problem import Problem, Result
+from deepsep.zoo.transductive.fixed_signs import FixedSigns
 
 
 @settings
@@ -64,3 +67,84 @@ class SwitchingTSVM(LowDensitySVM):
 
     def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         return {"balance": True}, SolverSettings("label switching", self.max_iter, self.tol, label_switching)
+
+
+def label_switching(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: float | None = None) -> Result:
+    """Switch labels, starting from the supervised SVM, with a free bias; the share of positives is (1 + target) / 2."""
+    assert problem.target is not None
+    if not problem.cost_unlabeled.any():
+        return start
+    rows = FixedSigns.of(replace(problem, target=None))
+    share = (1 + problem.target) / 2
+    f = problem.unlabeled_scores(start.w, start.b)
+    effort = {"tol": tol, "max_sweeps": max_iter, "aim": aim}
+    ends = [
+        _one_class(rows, problem.signs[k], f[k], share[k], np.append(start.w[k], start.b[k]), max_iter, effort)
+        for k in range(len(f))
+    ]
+    return Result.joined(ends)
+
+
+def _one_class(
+    rows: FixedSigns, y: Array, f: Array, share: float, w: Array, max_iter: int, effort: dict[str, Any]
+) -> Result:
+    cost = rows.problem.cost_labeled[rows.n_labeled :]
+    signs = highest(f, cost, share)
+    n_positive = np.sum(signs > 0)
+    negative = min(1.0, 1e-5 / cost.max())  # factors of C* for rows of each sign
+    positive = min(1.0, negative * n_positive / max(len(f) - n_positive, 1))
+    n_solved = 0
+    while True:
+        last = negative == positive == 1
+        now = effort if last else {**effort, "tol": max(effort["tol"], 1e-3), "aim": None}
+        path: list[float] = []
+        while n_solved < max_iter:
+            factor = np.where(signs > 0, positive, negative)
+            solution = rows.solve(y, signs[None], w[None], factor=factor, **now)
+            n_solved += 1
+            if path and solution.objective[0] >= path[-1]:  # the gain is only rounding
+                break
+            w, gap, solved = solution.w[0], solution.gap, solution.converged
+            path.append(float(solution.objective[0]))
+            f = rows.problem.labeled_scores(w[None, :-1], w[-1:])[0, rows.n_labeled :]
+            switched = switch_pairs(signs, f, cost, positive, negative)
+            if np.array_equal(switched, signs):
+                break
+            signs = switched
+        if last or n_solved >= max_iter:
+            return Result(w[None, :-1], w[-1:], [path], gap, n_solved, solved & last)
+        negative, positive = min(2 * negative, 1.0), min(2 * positive, 1.0)
+
+
+def highest(f: Array, weight: Array, share: float) -> Array:
+    """Return 1 for the rows with the highest scores, up to this share of the weight, and -1 for the others.
+
+    Both signs occur if there are at least two rows.
+    """
+    order = np.argsort(-f, kind="stable")
+    before = np.cumsum(weight[order]) - 0.5 * weight[order]
+    n_positive = int(np.searchsorted(before, share * weight.sum()))
+    n_positive = int(np.clip(n_positive, min(1, len(f) - 1), max(len(f) - 1, 1)))
+    signs = np.full(len(f), -1.0)
+    signs[order[:n_positive]] = 1.0
+    return signs
+
+
+def switch_pairs(signs: Array, f: Array, cost: Array, positive: float, negative: float) -> Array:
+    """Return the signs after switching all pairs whose slacks are positive and add up to more than 2.
+
+    Pairs do not share rows, and those with the largest slacks come first. Each pair lowers the objective, so all of
+    them together do. If rows have different costs, this is checked for each pair.
+    """
+    slack = np.maximum(1 - signs * f, 0)
+    order = np.argsort(-slack, kind="stable")
+    up, down = order[signs[order] > 0], order[signs[order] < 0]
+    n = min(len(up), len(down))
+    up, down = up[:n], down[:n]
+    other = np.maximum(2 - slack, 0)
+    gain = cost[up] * (positive * slack[up] - negative * other[up])
+    gain += cost[down] * (negative * slack[down] - positive * other[down])
+    worth = (slack[up] > 0) & (slack[down] > 0) & (slack[up] + slack[down] > 2) & (gain > 0)
+    switched = signs.copy()
+    switched[up[worth]], switched[down[worth]] = -1.0, 1.0
+    return switched
