@@ -19,7 +19,7 @@ from deepsep.classifiers import (  # noqa: E402
     VariationalM2,
 )
 from deepsep.networks import NumpyNetwork  # noqa: E402
-from deepsep.networks.mixed_batches import train_steps  # noqa: E402
+from deepsep.networks.mixed_batches import StepSettings, train_steps  # noqa: E402
 from deepsep.zoo.consistency.ladder import Combinator, Ladder, denoising_costs  # noqa: E402
 from deepsep.zoo.generative.variational import (  # noqa: E402
     VAE,
@@ -380,15 +380,11 @@ def test_without_noise_and_denoising_it_is_the_supervised_network():
     train_steps(
         twin,
         loss_of,
+        StepSettings(steps=30, lr=1e-3, batch_size=32, unlabeled_batch=128),
         decays=[(p, 0.0) for p in twin.parameters()],
         labeled=np.flatnonzero(y >= 0),
         unlabeled=np.flatnonzero(y < 0),
-        steps=30,
-        lr=1e-3,
-        batch_size=32,
-        unlabeled_batch=128,
         rng=generator,
-        device=torch.device("cpu"),
         weight=np.ones(len(y)),
     )
     expected = torch.softmax(twin(rows), 1).detach().numpy()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from deepsep.networks.autoencoder import pretrain
     from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member, pool
     from deepsep.networks.loop import adam, tensor
-    from deepsep.networks.mixed_batches import Batch, OnStep, train_steps
+    from deepsep.networks.mixed_batches import Batch, OnStep, StepSettings, train_steps
     from deepsep.networks.pretrained import WEIGHTS_SHA256, pretrained_network
     from deepsep.networks.torch_arrays import TorchArrays, rows_by_size
     from deepsep.networks.torch_network import TorchNetwork, default_encoder
@@ -39,6 +39,7 @@ __all__ = [
     "NumpyNetwork",
     "OnStep",
     "OneHotAverage",
+    "StepSettings",
     "TorchArrays",
     "TorchNetwork",
     "adam",
@@ -62,6 +63,7 @@ _HOME = {
     "ContextView": "deepsep.networks.context_view",
     "Member": "deepsep.networks.context_view",
     "OnStep": "deepsep.networks.mixed_batches",
+    "StepSettings": "deepsep.networks.mixed_batches",
     "TorchArrays": "deepsep.networks.torch_arrays",
     "TorchNetwork": "deepsep.networks.torch_network",
     "WEIGHTS_SHA256": "deepsep.networks.pretrained",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ def row_losses(scores: Tensor, targets: Tensor, loss: Loss) -> Tensor:
     return (torch.xlogy(targets, targets) - targets * torch.log_softmax(scores, -1)).sum(-1)
 
 
-def adam(decays: list[tuple[Tensor, float]], *, lr: float) -> torch.optim.Adam:
+def adam(decays: Sequence[tuple[Tensor, float]], *, lr: float) -> torch.optim.Adam:
     """Return Adam over these parameters, each with the coefficient of its squared norm in the loss."""
     groups: dict[float, list[Tensor]] = {}
     for parameter, decay in decays:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,23 +29,27 @@ class Batch(NamedTuple):
         return torch.cat([self.labeled, self.unlabeled])
 
 
+class StepSettings(NamedTuple):
+    """Settings of a training in steps."""
+
+    steps: int
+    lr: float  # of Adam
+    batch_size: int  # labelled rows in a batch, or all if there are fewer
+    unlabeled_batch: int  # and unlabelled ones
+
+
 def train_steps(
     module: nn.Module,
     loss_of: Callable[[Batch], Tensor],
+    settings: StepSettings,
     *,
-    decays: list[tuple[Tensor, float]],
+    decays: Sequence[tuple[Tensor, float]],
     labeled: Array,
     unlabeled: Array,
-    steps: int,
-    lr: float,
-    batch_size: int,
-    unlabeled_batch: int,
     rng: np.random.Generator,
-    device: torch.device,
     weight: Array | None = None,
     after_step: Callable[[Batch], object] | None = None,
     on_step: OnStep | None = None,
-    report_every: int = 50,
 ) -> list[float]:
     """Minimise a loss with Adam over batches of labelled and unlabelled rows.
 
@@ -62,10 +66,6 @@ def train_steps(
         The parameters to train, each with the coefficient of its squared norm (see ``TorchNetwork.decays``).
     labeled, unlabeled : array of int
         Indices of the rows.
-    steps : int
-        Number of steps.
-    lr, batch_size, unlabeled_batch
-        Learning rate of Adam; number of labelled and of unlabelled rows in a batch (fewer if there are fewer).
     rng : numpy.random.Generator
         Order of the rows, and the seed of torch's global generators, from which modules and ``loss_of`` draw.
     weight : array (n,), optional
@@ -73,21 +73,20 @@ def train_steps(
     after_step : callable, optional
         Called after each step, such as for a moving average of the parameters.
     on_step : callable, optional
-        Called as ``on_step(n, loss)`` with the number of steps since the last call and their mean loss.
-    report_every : int, default=50
-        Number of steps between two calls of ``on_step``; fewer before the last one.
+        Called as ``on_step(n, loss)`` with the number of steps since the last call, 50 or fewer, and their mean loss.
 
     Returns
     -------
     list of float
         The mean losses that ``on_step`` gets.
     """
+    steps, report_every, device = settings.steps, 50, decays[0][0].device
     order_rng, noise_seed = streams(rng)
-    sizes = [min(batch_size, len(labeled)), min(unlabeled_batch, len(unlabeled))]
+    sizes = [min(settings.batch_size, len(labeled)), min(settings.unlabeled_batch, len(unlabeled))]
     if sum(sizes) == 1:
         sizes[0] = 2  # batch norm needs two rows
     sources = [_Endless(index, None if weight is None else weight[index], order_rng) for index in (labeled, unlabeled)]
-    optimiser = adam(decays, lr=lr)
+    optimiser = adam(decays, lr=settings.lr)
     count = torch.zeros((), dtype=torch.float32, device=device)
 
     def step(at: Tensor) -> Tensor:

@@ -9,11 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deepsep import networks
 from deepsep.classifiers.declared_settings import integer, real, settings, widths
 from deepsep.core.arrays import Array, below
 from deepsep.core.training_rows import TrainingRows
-from deepsep.networks import Batch, NetworkAverage, NumpyNetwork, TorchNetwork, choose_device
+from deepsep.networks import (
+    Batch,
+    NetworkAverage,
+    NumpyNetwork,
+    StepSettings,
+    TorchNetwork,
+    choose_device,
+    tensor,
+    train_steps,
+)
 from deepsep.zoo.scaled_method import ScaledMethod
 
 
@@ -86,7 +94,7 @@ class NetworkMethod(ScaledMethod):
         self, n_features: int, n_classes: int, rng: np.random.Generator, dropout: float | None = None
     ) -> TorchNetwork:
         """Return a new network, with the dropout of the settings by default."""
-        return networks.TorchNetwork(
+        return TorchNetwork(
             n_features,
             n_classes,
             hidden=tuple(self.hidden),
@@ -98,7 +106,7 @@ class NetworkMethod(ScaledMethod):
 
     def _scale(self, rows: TrainingRows, device: torch.device) -> Tensor:
         """Return all rows, scaled, on a device."""
-        return networks.tensor(self._fit_scaling(rows).apply(rows.X), device)
+        return tensor(self._fit_scaling(rows).apply(rows.X), device)
 
     def _train(
         self,
@@ -110,27 +118,33 @@ class NetworkMethod(ScaledMethod):
         steps: int | None = None,
         after_step: Callable[[Batch], object] | None = None,
         extra: nn.Module | None = None,
-    ) -> list[float]:
-        """Lower a loss over the network's parameters; see :func:`deepsep.networks.mixed_batches.train_steps`.
+    ) -> None:
+        """Lower a loss over the network's parameters, and those of ``extra``, another module under the same penalty."""
+        module, decays = network.module, network.decays()
+        if extra is not None:
+            module = nn.ModuleDict({"network": module, "extra": extra})
+            decays += [(p, float(self.l2) if p.ndim > 1 else 0.0) for p in extra.parameters()]
+        self._lower(loss_of, module, decays, rows, rng, self.steps if steps is None else steps, after_step)
 
-        ``extra`` is another module of the loss, trained together with the network and under the same penalty.
-        """
-        others = [] if extra is None else [extra]
-        return networks.train_steps(
-            nn.ModuleList([network.module, *others]),
+    def _lower(
+        self,
+        loss_of: Callable[[Batch], Tensor],
+        module: nn.Module,
+        decays: Sequence[tuple[Tensor, float]],
+        rows: TrainingRows,
+        rng: np.random.Generator,
+        steps: int,
+        after_step: Callable[[Batch], object] | None = None,
+    ) -> None:
+        """Lower a loss over the parameters of a module, each with its penalty."""
+        train_steps(
+            module,
             loss_of,
-            decays=[
-                *network.decays(),
-                *((p, float(self.l2) if p.ndim > 1 else 0.0) for module in others for p in module.parameters()),
-            ],
+            StepSettings(steps, self.learning_rate, self.batch_size, self.unlabeled_batch),
+            decays=decays,
             labeled=rows.labeled,
             unlabeled=rows.unlabeled,
-            steps=self.steps if steps is None else steps,
-            lr=self.learning_rate,
-            batch_size=self.batch_size,
-            unlabeled_batch=self.unlabeled_batch,
             rng=rng,
-            device=network.device,
             weight=rows.weight,
             after_step=after_step,
             on_step=rows.context.on_step,

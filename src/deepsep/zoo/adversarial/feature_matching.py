@@ -156,16 +156,8 @@ class ComplementGAN(FeatureMatchingGAN):
 class Density:
     """Sum of normal kernels on every row, in the space of the first principal components.
 
-    The bandwidth is the candidate under which rows are most likely when each is left out in turn.
-
-    Parameters
-    ----------
-    X : tensor (n, d)
-        Rows, at least two.
-    components : int
-        Maximum number of principal components. In more than 10 dimensions a few hundred rows say little about density.
-    bandwidths : sequence of float
-        Candidates, in units of the mean deviation of a component.
+    In more than 10 dimensions a few hundred rows say little about density. The bandwidth is the candidate, in units of
+    the mean deviation of a component, under which rows are most likely when each is left out in turn.
     """
 
     def __init__(

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
-from deepsep import networks
 from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.training_rows import TrainingRows
-from deepsep.networks import Batch, TorchNetwork
+from deepsep.networks import Batch, TorchNetwork, adam
 from deepsep.zoo.adversarial.generators import Generator
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -34,12 +33,6 @@ class GenerativeAdversarial(NetworkMethod):
     decay : float, default=0.98
         Predictions use a moving average of the classifier's weights, which keeps a share of
         :math:`\min(1 - 1 / s, \text{decay})` in step s.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
-    l2 : float, default=1e-2
-        Penalty on the squared weights of the classifier.
-    steps : int, default=1000
-        Steps of Adam, of each network.
     unlabeled_batch : int, default=128
         Unlabelled rows in a step; there are as many made-up rows.
     """
@@ -81,7 +74,7 @@ class GenerativeAdversarial(NetworkMethod):
         one player only.
         """
         players = [
-            (list(module.parameters()), networks.adam([(p, 0.0) for p in module.parameters()], lr=self.learning_rate))
+            (list(module.parameters()), adam([(p, 0.0) for p in module.parameters()], lr=self.learning_rate))
             for module, _ in opponents
         ]
         average = copy.deepcopy(network)

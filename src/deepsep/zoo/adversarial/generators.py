@@ -16,21 +16,10 @@ from deepsep.networks.torch_network import linear_layer
 
 
 class Generator(nn.Module):
-    """Generator of rows from noise, and optionally from a class.
+    """Generator of rows like those of X from ``latent`` random numbers, and from a class if there are classes.
 
-    Parameters
-    ----------
-    X : tensor (n, d)
-        Rows to imitate. A column with two values in them, such as a level of a category, stays between the two and
-        tends towards one of them; other columns may take any value.
-    latent : int
-        Number of random numbers for a row.
-    hidden : sequence of int
-        Widths of the layers from the noise to the row. Each is linear, followed by batch norm and max(0, ·).
-    n_classes : int
-        Number of classes; 0: rows are generated from noise alone.
-    rng : numpy.random.Generator
-        Source of the initial weights.
+    A column with two values in X, such as a level of a category, stays between the two and tends towards one of them;
+    other columns may take any value. Layers are linear, followed by batch norm and max(0, ·).
     """
 
     def __init__(
@@ -62,16 +51,7 @@ class Generator(nn.Module):
 class PairJudge(nn.Sequential):
     """Scores (rows, c) of each row with every class: the log-odds that the pair is from the data.
 
-    Parameters
-    ----------
-    n_features, n_classes : int
-        Width of the rows and number of classes.
-    hidden : sequence of int
-        Widths of the layers, each followed by a leaky max(0, ·) and dropout.
-    dropout : float
-        Dropout rate.
-    rng : numpy.random.Generator
-        Source of the initial weights.
+    Layers are followed by a leaky max(0, ·) and dropout.
     """
 
     def __init__(

@@ -78,14 +78,8 @@ class TemporalEnsembling(PiModel):
 
     Parameters
     ----------
-    consistency : float, default=30.0
-        Maximum weight of the disagreement. 0: the labelled rows alone (batch norm still sees all).
     decay : float, default=0.6
         α, from one turn of a row to its next.
-    noise : float, default=0.5
-        Standard deviation of the noise on the features, which themselves have deviation 1.
-    ramp_up : float, default=0.5
-        Share of the steps over which the weight grows; 0: it is at its maximum from the start.
 
     Notes
     -----
@@ -136,12 +130,6 @@ class MeanTeacher(PiModel):
     decay : float, default=0.98
         α: in step s the average keeps a share of :math:`\min(1 - 1 / s, \alpha)`, so it starts as the plain mean of
         the student's weights.
-    noise : float, default=0.5
-        Standard deviation of the noise on the features, which themselves have deviation 1.
-    ramp_up : float, default=0.5
-        Share of the steps over which the weight grows; 0: it is at its maximum from the start.
-    learning_rate : float, default=2e-3
-        Learning rate of Adam.
 
     Notes
     -----
@@ -186,17 +174,7 @@ class MeanTeacher(PiModel):
 
 
 class PastOutputs:
-    """The moving average of each row's predictions, corrected for its start.
-
-    Parameters
-    ----------
-    n, n_classes : int
-        Shape of the averages.
-    decay : float
-        Share that an average keeps at each turn of its row.
-    device : torch.device
-        Device of the averages.
-    """
+    """The moving average of each row's predictions, corrected for its start; it keeps ``decay`` at each turn."""
 
     def __init__(self, n: int, n_classes: int, *, decay: float, device: Any) -> None:
         self._mean = torch.zeros((n, n_classes), device=device)

@@ -94,8 +94,6 @@ class EntropyLogistic(ScaledMethod):
     def _scale(self, X: Array) -> Array:
         return np.asarray((X.astype(np.float64) - self._scaling.centre) / self._scaling.scale)
 
-    # -- predicting and saving -------------------------------------------------------------------------------
-
     def _probabilities(self, X: Array) -> Array:
         return np.asarray(softmax(self._scale(X) @ self.coef_.T + self.intercept_, axis=1))
 
@@ -113,18 +111,9 @@ class EntropyLogistic(ScaledMethod):
 def objective(
     theta: Array, labeled: tuple[Array, Array, Array], unlabeled: tuple[Array, Array], entropy: float, C: float
 ) -> tuple[float, Array]:
-    """Return the objective of :class:`EntropyLogistic`, and its gradient.
+    """Return the objective of :class:`EntropyLogistic` and its gradient, at weights (d, c) followed by offsets (1, c).
 
-    Parameters
-    ----------
-    theta : array ((d + 1) c,)
-        Weights (d, c), then offsets (1, c).
-    labeled : (X, Y, weight)
-        Rows, their labels as vectors of 0 and 1, and weights.
-    unlabeled : (X, weight)
-        Rows and weights.
-    entropy, C : float
-        λ and C.
+    Rows come with weights, labelled ones also with labels as vectors of 0 and 1.
     """
     X, Y, weight = labeled
     W = theta.reshape(-1, Y.shape[1])

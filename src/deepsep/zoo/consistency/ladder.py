@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, cross_entropy
 
-from deepsep import networks
 from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.checks import is_number, require
 from deepsep.core.training_rows import TrainingRows
-from deepsep.networks import Batch
+from deepsep.networks import Batch, choose_device
 from deepsep.networks.interface import BN_EPS, BN_MOMENTUM, Array
 from deepsep.networks.torch_network import linear_layer
 from deepsep.zoo.network_method import NetworkMethod
@@ -38,10 +37,6 @@ class LadderNetwork(NetworkMethod):
     denoising : sequence of float, default=(10.0, 1.0)
         λ of the features, of the first layer, and so on up to the classes; the last one applies to all further
         layers. The paper has (1000, 10, 0.1) for images.
-    l2 : float, default=1e-5
-        Penalty on the squared weights.
-    steps : int, default=1000
-        Steps of Adam.
 
     References
     ----------
@@ -66,7 +61,7 @@ class LadderNetwork(NetworkMethod):
         )
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        device = torch.device(networks.choose_device(self.device))
+        device = torch.device(choose_device(self.device))
         X = self._scale(rows, device)
         codes = torch.from_numpy(rows.codes).to(device)
 
@@ -82,21 +77,8 @@ class LadderNetwork(NetworkMethod):
             costs = denoising_costs(clean, ladder.decode(noisy))
             return loss + sum(weight * cost for weight, cost in zip(weights, costs, strict=True))
 
-        networks.train_steps(
-            ladder,
-            loss_of,
-            decays=[(p, float(self.l2) if "weight" in name else 0.0) for name, p in ladder.named_parameters()],
-            labeled=rows.labeled,
-            unlabeled=rows.unlabeled,
-            steps=self.steps,
-            lr=self.learning_rate,
-            batch_size=self.batch_size,
-            unlabeled_batch=self.unlabeled_batch,
-            rng=rng,
-            device=device,
-            weight=rows.weight,
-            on_step=rows.context.on_step,
-        )
+        decays = [(p, float(self.l2) if "weight" in name else 0.0) for name, p in ladder.named_parameters()]
+        self._lower(loss_of, ladder, decays, rows, rng, self.steps)
         self._keep(ladder.state())
 
 
@@ -116,15 +98,6 @@ class Ladder(nn.Module):
     :math:`h_l = \tanh(\gamma_l (z_l + \beta_l))`; the scores of the classes are :math:`\gamma_L (z_L + \beta_L)`. The
     decoder comes back from the top: with :math:`u_l = \mathrm{norm}(V_{l+1} \hat z_{l+1})`, and :math:`u_L` the
     normalised probabilities of the noisy pass, :math:`\hat z_l = g(\tilde z_l, u_l)`.
-
-    Parameters
-    ----------
-    n_features, n_classes : int
-        Width of the rows and number of classes.
-    hidden : sequence of int
-        Widths of the hidden layers.
-    rng : numpy.random.Generator
-        Source of the initial weights.
     """
 
     def __init__(self, n_features: int, n_classes: int, *, hidden: Sequence[int], rng: np.random.Generator) -> None:

@@ -44,17 +44,10 @@ class _Normal(nn.Module):
 
 
 class VAE(nn.Module):
-    r"""Posterior q(z | x) on top of an encoder, decoder p(x | z) and the standard normal p(z): a bound on log p(x).
+    """Posterior q(z | x) on top of an encoder, decoder p(x | z) and the standard normal p(z): a bound on log p(x).
 
-    Parameters
-    ----------
-    width, n_features, latent : int
-        Sizes of the encoder's output h(x), of which mean and log-variance of z are linear functions, of x, and of z.
-    hidden : sequence of int
-        Widths of the decoder's layers, from z to x, each followed by tanh. Every feature is normal, with a mean given
-        by the last layer and a learned variance.
-    rng : numpy.random.Generator
-        Source of the initial weights.
+    Mean and log-variance of z are linear in the encoder's output, of this width. Every feature of x is normal, with a
+    mean by the decoder, whose layers are followed by tanh, and a learned variance.
     """
 
     def __init__(
@@ -79,14 +72,7 @@ class VAE(nn.Module):
 class ConditionalVAE(nn.Module):
     """q(z | x, y), p(x | y, z) and p(z): a bound on log p(x | y) for every class y, the generative half of M2.
 
-    Parameters
-    ----------
-    n_features, n_classes, latent : int
-        Sizes of x, y and z.
-    hidden : sequence of int
-        Widths of the layers from (x, y) to z; the decoder has them in reverse. Each is followed by tanh.
-    rng : numpy.random.Generator
-        Source of the initial weights.
+    The layers from (x, y) to z are followed by tanh; the decoder has their widths in reverse.
     """
 
     def __init__(
@@ -116,15 +102,7 @@ class ConditionalVAE(nn.Module):
 
 
 def marginal_bound(log_q: Tensor, bounds: Tensor) -> Tensor:
-    """Return the bound on log p(x) of each row without its class: sum_y q(y | x) L(x, y) + H(q(y | x)).
-
-    Parameters
-    ----------
-    log_q : tensor (rows, c)
-        log q(y | x).
-    bounds : tensor (rows, c)
-        L(x, y), the bound on log p(x, y) for each class.
-    """
+    """Return the bound on log p(x) of each row without its class: sum_y q(y | x) L(x, y) + H(q(y | x))."""
     return (log_q.exp() * (bounds - log_q)).sum(-1)
 
 

@@ -9,11 +9,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from deepsep import networks
 from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
-from deepsep.networks import Batch, TorchNetwork
+from deepsep.networks import Batch, TorchNetwork, tensor
 from deepsep.networks.frozen import FrozenNetwork
 from deepsep.zoo.generative.variational import VAE, ConditionalVAE, marginal_bound, reparametrise
 from deepsep.zoo.network_method import NetworkMethod
@@ -35,10 +34,6 @@ class VariationalM1(NetworkMethod):
         Dimension of z.
     C : float, default=1.0
         Inverse strength of the logistic regression's penalty, as in scikit-learn.
-    dropout : float, default=0.0
-        Dropout rate.
-    l2 : float, default=1e-5
-        Penalty on the squared weights.
     steps : int, default=1000
         Steps of Adam. Three times as many lowered the mean accuracy.
 
@@ -99,10 +94,6 @@ class VariationalM2(NetworkMethod):
         as well as possible. The paper has 0.1.
     latent : int, default=16
         Dimension of z.
-    l2 : float, default=1e-5
-        Penalty on the squared weights.
-    batch_size, unlabeled_batch : int, default=32 and 64
-        Labelled and unlabelled rows in a step.
 
     References
     ----------
@@ -199,12 +190,8 @@ class VariationalM1M2(VariationalM2):
         Weight of the labels in M2, as there.
     latent : int, default=16
         Dimension of z₁ and of z₂.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers of either network, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
         Dropout rate of q(y | z₁); M1 has none.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
 
     References
     ----------
@@ -230,7 +217,7 @@ class VariationalM1M2(VariationalM2):
         X = self._scale(rows, encoder.device)
         vae = learn_code(self, encoder, rows, X, rng, latent=self.latent, steps=self.code_steps)
         with torch.no_grad():
-            mean, log_var = vae.posterior(networks.tensor(encoder.embed(X), encoder.device))
+            mean, log_var = vae.posterior(tensor(encoder.embed(X), encoder.device))
 
         def sample(at: Tensor) -> Tensor:
             return reparametrise(mean[at], log_var[at], torch.randn_like(mean[at]))

@@ -1,12 +1,6 @@
 """The sparse graph of nearest neighbours, and linear systems on it.
 
 Nothing here is dense in the rows: there are lists of k neighbours, sparse matrices, and blocks of one column per class.
-Deep label propagation, for instance, is
-
-    distance, index = neighbours(V, 50)                            # rows of V of length 1: v·w = 1 − |v − w|²/2
-    W = connect(index, np.maximum(0, 1 - distance**2 / 2) ** 3, together="sum")
-    Z = diffuse(normalised(W), Y, alpha=0.99)
-    P = distributions(Z)
 """
 
 from __future__ import annotations
@@ -25,27 +19,10 @@ from deepsep.core.arrays import Array
 
 
 def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Array]:
-    """Find the exact k nearest rows of every row.
+    """Return the distances and indices, (n, k), of the exact k nearest rows of every row of X, nearest first.
 
-    All pairs are compared, block by block, or found by a k-d tree if there are few features. Memory is that of the
-    result.
+    Candidates are the rows of ``among``, by default the other rows of X. Memory is that of the result.
 
-    Parameters
-    ----------
-    X : array (n, d)
-        Rows to find neighbours of.
-    k : int
-        Number of neighbours; fewer if there are fewer other rows.
-    among : array (m, d), optional
-        Candidates. By default the other rows of X.
-
-    Returns
-    -------
-    distance, index : arrays (n, k)
-        Distances and indices, nearest first.
-
-    Examples
-    --------
     >>> distance, index = neighbours(np.array([[0.0], [1.0], [5.0]]), 1)
     >>> distance.ravel().tolist(), index.ravel().tolist()
     ([1.0, 1.0, 4.0], [1, 0, 1])
@@ -65,14 +42,9 @@ def local_scale(distance: Array) -> Array:
 
 
 def connect(index: Array, affinity: Array, *, together: Literal["max", "sum"] = "max") -> sparse.csr_array:
-    """Return the symmetric (n, n) matrix of an undirected graph, from lists of neighbours.
+    """Return the symmetric (n, n) matrix of an undirected graph, from each row's neighbours and affinities, (n, k).
 
-    Parameters
-    ----------
-    index, affinity : arrays (n, k)
-        Each row's neighbours, and non-negative affinities to them.
-    together : {"max", "sum"}
-        Combination of the two affinities if both rows of a pair are neighbours of each other.
+    ``together`` combines the two affinities of rows that are neighbours of each other.
     """
     n, k = index.shape
     A = sparse.csr_array((affinity.ravel().astype(np.float64), index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
@@ -121,18 +93,8 @@ def conjugate_gradients(
 ) -> Array:
     """Solve A Z = B, where A is symmetric and positive definite, for all columns of B at once.
 
-    Parameters
-    ----------
-    product : callable
-        V → A V for (n, c) blocks, so that one sparse product per iteration serves all columns.
-    B : array (n, c)
-        Right-hand sides.
-    diagonal : array (n,), optional
-        Diagonal of A, for preconditioning.
-    tol : float
-        Residual of each column at which to stop, relative to that of Z = 0.
-    max_iter : int
-        Maximum number of iterations; reaching it gives a warning.
+    ``product`` is V → A V for (n, c) blocks, ``diagonal`` that of A, for preconditioning. Stops at residuals of ``tol``
+    relative to those of Z = 0.
     """
     inverse = np.ones((len(B), 1)) if diagonal is None else 1 / diagonal[:, None]
     Z, R = np.zeros_like(B), B.copy()

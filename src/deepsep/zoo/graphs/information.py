@@ -45,8 +45,6 @@ class InformationRegularization(GraphMethod):
         Maximum number of iterations.
     tol : float, default=1e-6
         Relative decrease of the objective below which iterations stop.
-    n_neighbors : int, default=10
-        Number of neighbours of a row.
 
     Attributes
     ----------

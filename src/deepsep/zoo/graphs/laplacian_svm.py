@@ -48,8 +48,6 @@ class LaplacianSVM(GraphMethod):
         γ of the kernel :math:`e^{-\gamma \lVert x - x' \rVert^2}`; by default one over the squared median distance.
     n_centers : int, default=1000
         Maximum number of centres.
-    n_neighbors : int, default=10
-        Number of neighbours of a row.
     random_state : int, RandomState or None, default=None
         Draws centres, and the folds in which probabilities are fitted.
 

@@ -106,19 +106,10 @@ def _nearest_labels(X: Array, labeled: Array, Y: Array) -> Array:
 
 
 def class_cuts(W: sparse.csr_array, terminal: Array) -> Array:
-    """Return the rows that each class claims: the smallest of the cheapest cuts between it and all others.
+    """Return the rows (n, c) that each class claims: the smallest of the cheapest cuts between it and all others.
 
-    Parameters
-    ----------
-    W : (n, n)
-        Symmetric affinities of the unlabelled rows.
-    terminal : array (n, c)
-        Weights of the edges from each row to the labels of each class.
-
-    Returns
-    -------
-    array (n, c) of bool
-        No row has more than one class.
+    ``W`` has the affinities of the unlabelled rows, ``terminal`` (n, c) those to the labels of each class. No row has
+    more than one class.
     """
     if terminal.shape[1] == 2:
         source, sink, _ = cheapest_cut(W, terminal[:, 0], terminal[:, 1])
@@ -129,21 +120,9 @@ def class_cuts(W: sparse.csr_array, terminal: Array) -> Array:
 
 
 def cheapest_cut(W: sparse.csr_array, to_source: Array, to_sink: Array) -> tuple[Array, Array, float]:
-    """Cut a graph between a source and a sink.
+    """Return the rows on the side of the source in every cheapest cut, those of the sink, and the weight of the cut.
 
-    Parameters
-    ----------
-    W : (n, n)
-        Symmetric weights of the edges between rows.
-    to_source, to_sink : arrays (n,)
-        Weights of the edges to the terminals, 0 for none.
-
-    Returns
-    -------
-    source, sink : arrays (n,) of bool
-        Rows on the side of the source in every cheapest cut, and on that of the sink; others may be on either side.
-    weight : float
-        Total weight of the cut, up to rounding.
+    Other rows may be on either side. ``to_source`` and ``to_sink`` are the weights of the edges to the terminals.
     """
     n = len(to_source)
     # scipy's flows are 32-bit integers, and the residual of an edge is up to twice its capacity.

@@ -104,12 +104,6 @@ class SpectralTransform(SpectralKernel):
 
     New rows get the average of their neighbours.
 
-    Parameters
-    ----------
-    C : float, default=10.0
-        Weight of the labels in the support vector machine, for a kernel whose mean diagonal is 1. With a very large C,
-        a machine may end short of its minimum, with a ``ConvergenceWarning``.
-
     Attributes
     ----------
     spectrum_ : array (n_components,)
@@ -140,14 +134,7 @@ class SpectralTransform(SpectralKernel):
 def aligned_spectrum(V: Array, T: Array, *, bias: bool) -> tuple[Array, float]:
     """Return the μ, falling and not negative, for which Σ μ_i v_i v_iᵀ is best aligned with T, and the alignment.
 
-    Parameters
-    ----------
-    V : array (l, r)
-        The eigenvectors at the labelled rows, smoothest first.
-    T : array (l, l)
-        Target of the kernel.
-    bias : bool
-        Whether the first coefficient is exempt from the order.
+    V (l, r) has the eigenvectors at the labelled rows, smoothest first; with ``bias``, the first is exempt from order.
     """
     r = V.shape[1]
     order = np.triu(np.ones((r, r)))  # μ = order ν: ν_j raises all up to the j-th

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -13,14 +13,13 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.special import softmax
 from torch import Tensor, nn
 
-from deepsep import networks
 from deepsep.classifiers.declared_settings import integer, real, setting, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
-from deepsep.networks import Batch
+from deepsep.networks import Batch, tensor
 from deepsep.networks.frozen import ROW_BITS, WEIGHT_BITS, evaluate, rounded
-from deepsep.zoo.kernels.svm_network import draw_folds, fit_slope
+from deepsep.zoo.kernels.svm_network import fit_slope, held_out
 from deepsep.zoo.network_method import NetworkMethod
 
 
@@ -54,8 +53,6 @@ class DeepKernel(NetworkMethod):
         Number of parts of the labelled rows, each held out once to fit β. 0: no further networks. Each labelled row is
         then predicted by the Gaussian process without it, in closed form, but on an embedding that has seen its label.
         This is cheap, and much too confident. It is also used if no class has two labelled rows.
-    steps : int, default=500
-        Steps of Adam.
     batch_size, unlabeled_batch : int, default=128 and 128
         Labelled and unlabelled rows in a step. With more labelled rows, a step uses the likelihood of some.
 
@@ -86,17 +83,13 @@ class DeepKernel(NetworkMethod):
         return (1 + self.folds) * self.steps
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        hidden = [np.empty((0, rows.n_classes))], [np.empty(0, int)]
-        fold = draw_folds(rows, self.folds, rng) if self.folds else np.full(len(rows.codes), -1)
-        for k in range(fold.max(initial=-1) + 1):
-            held = np.flatnonzero(fold == k)
-            known = rows.codes.copy()
-            known[held] = -1
-            self._fit_process(replace(rows, codes=known), rng)
-            hidden[0].append(self._scores(rows.X[held]))
-            hidden[1].append(held)
+        hidden, parts = [np.empty((0, rows.n_classes))], [np.empty(0, int)]
+        for held, others in held_out(rows, self.folds, rng) if self.folds else ():
+            self._fit_process(others, rng)
+            hidden.append(self._scores(rows.X[held]))
+            parts.append(held)
         at, targets = self._fit_process(rows, rng)
-        scores, held = np.concatenate(hidden[0]), np.concatenate(hidden[1])
+        scores, held = np.concatenate(hidden), np.concatenate(parts)
         if not len(held):
             mean, variance = self._process.leave_one_out(targets)
             scores, held = mean / np.sqrt(variance)[:, None], at
@@ -109,7 +102,7 @@ class DeepKernel(NetworkMethod):
 
         kernel = KernelHead(self.hidden[-1]).to(network.device)
         shares, targets = centred_targets(rows)
-        Y = networks.tensor(targets, network.device)
+        Y = tensor(targets, network.device)
 
         def loss_of(batch: Batch) -> Tensor:
             e, b = encoder(X[batch.both]), len(batch.labeled)
@@ -168,13 +161,11 @@ def centred_targets(rows: TrainingRows) -> tuple[Array, Array]:
 
 
 class KernelHead(nn.Module):
-    """Length, amplitude and noise of the Gaussian process, as logarithms.
+    """Length, amplitude and noise of a Gaussian process on an embedding: the loss of deep kernel learning.
 
-    Parameters
-    ----------
-    width : int
-        Width of the embedding. If its values are of the order of 1, rows are neither all alike nor all different at
-        first.
+    Targets are y(x) = f(x) + noise, with f of mean 0 and the kernel a² exp(-|e - e'|² / 2λ²) of embeddings e. All
+    classes share the kernel, and with it one Cholesky factor. If values of the embedding are of the order of 1, rows
+    are neither all alike nor all different at first.
     """
 
     def __init__(self, width: int) -> None:
@@ -191,14 +182,7 @@ class KernelHead(nn.Module):
     def costs(self, known: Tensor, targets: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
         """Return the negative log marginal likelihood of rows, and the mean posterior variance of f at other rows.
 
-        Parameters
-        ----------
-        known : tensor (l, k)
-            Embeddings of the rows with targets.
-        targets : tensor (l, c)
-            The likelihood is a mean over rows and columns.
-        others : tensor (m, k)
-            Embeddings of the other rows; without any, their variance is 0.
+        Both kinds of rows are given by their embeddings. The likelihood is a mean over rows and columns.
         """
         length, variance, noise = self.settings()
         known, others, targets = known.double() / length, others.double() / length, targets.double()
@@ -221,26 +205,18 @@ def gaussian(a: Tensor, b: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class FrozenKernel:
-    """Posterior of a Gaussian process, given the targets of some rows.
+    """Posterior of a Gaussian process, given the targets of some rows; a row gets the same bits in any batch.
 
-    Attributes
-    ----------
-    known : array (l, k)
-        Embeddings of these rows, from -1 to 1, on a grid.
-    coef : array (l, c)
-        Inverse of the covariance of the targets, times the targets.
-    inverse_root : array (l, l)
-        Inverse of the covariance's lower triangle.
-    length, variance, noise : float
-        Parameters of the kernel variance * exp(-|e - e'|² / 2 length²), and noise of the targets.
+    As in :mod:`deepsep.networks.frozen`, both factors of every matrix product lie on grids on which sums are exact in
+    double precision, in any order. The kernel is variance * exp(-|e - e'|² / 2 length²).
     """
 
-    known: Array
-    coef: Array
-    inverse_root: Array
+    known: Array  # (l, k): embeddings of these rows, from -1 to 1, on a grid
+    coef: Array  # (l, c): inverse of the covariance of the targets, times the targets
+    inverse_root: Array  # (l, l): inverse of the covariance's lower triangle
     length: float
     variance: float
-    noise: float
+    noise: float  # of the targets
 
     @classmethod
     def of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
@@ -34,10 +35,6 @@ class SVMNetwork(NetworkMethod):
     ----------
     folds : int, default=3
         Number of parts of the labelled rows, each held out once to fit the slope.
-    l2 : float, default=1e-4
-        Penalty on the squared weights.
-    steps : int, default=1000
-        Steps of Adam.
 
     Attributes
     ----------
@@ -83,23 +80,18 @@ class SVMNetwork(NetworkMethod):
 
     def _hidden_scores(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array, Array]:
         """Return scores of held-out labelled rows, their codes and weights."""
-        fold = draw_folds(rows, self.folds, rng)
-        parts = []
-        for k in range(fold.max(initial=-1) + 1):
-            held = np.flatnonzero(fold == k)
-            known = rows.codes.copy()
-            known[held] = -1
-            network, X = self._fit_network(replace(rows, codes=known), rng)
+        scores, at = [np.empty((0, rows.n_classes))], [np.empty(0, int)]
+        for held, others in held_out(rows, self.folds, rng):
+            network, X = self._fit_network(others, rng)
             with torch.inference_mode():
-                parts.append((held, network.scores(X[torch.from_numpy(held)]).double().cpu().numpy()))
-        if not parts:
-            return np.empty((0, rows.n_classes)), np.empty(0, int), np.empty(0)
-        held = np.concatenate([part[0] for part in parts])
-        return np.concatenate([part[1] for part in parts]), rows.codes[held], rows.weight[held]
+                scores.append(network.scores(X[torch.from_numpy(held)]).double().cpu().numpy())
+            at.append(held)
+        every = np.concatenate(at)
+        return np.concatenate(scores), rows.codes[every], rows.weight[every]
 
 
-def draw_folds(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Array:
-    """Return the fold of each row; -1 for rows that are unlabelled or alone in their class."""
+def held_out(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Iterator[tuple[Array, TrainingRows]]:
+    """Yield each part of the labelled rows, and all rows without its labels; rows alone in their class are in none."""
     fold = np.full(len(rows.codes), -1)
     start = 0
     for k in range(rows.n_classes):
@@ -107,7 +99,8 @@ def draw_folds(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Arra
         if len(members) > 1:
             fold[members] = (start + np.arange(len(members))) % folds
             start += len(members)
-    return fold
+    for k in range(fold.max(initial=-1) + 1):
+        yield np.flatnonzero(fold == k), replace(rows, codes=np.where(fold == k, -1, rows.codes))
 
 
 def squared_hinge(scores: Tensor, codes: Tensor) -> Tensor:

@@ -114,8 +114,6 @@ class DeepLabelPropagation(PropagationMethod):
         Extent to which labels spread, from 0 to below 1.
     gamma : float, default=3.0
         Exponent of the affinities.
-    steps : int, default=2000
-        Steps of Adam in all.
 
     Notes
     -----
@@ -192,8 +190,6 @@ class LocalLabelPropagation(PropagationMethod):
         τ, at least 0.01.
     metric : float, default=1.0
         μ. 0: the first term alone.
-    steps : int, default=2000
-        Steps of Adam in all.
 
     Notes
     -----

@@ -15,18 +15,10 @@ from deepsep.solvers.problem import Problem
 
 @dataclass(frozen=True)
 class FixedSigns:
-    """Convex problems on the rows of one transductive problem, each with its own signs of the unlabelled rows.
+    """Convex problems on the rows of one transductive problem, each with its own signs of the unlabelled rows."""
 
-    Attributes
-    ----------
-    problem : Problem
-        All rows count as labelled; a row of sign 0 adds only the constant of its cost.
-    n_labeled : int
-        Number of rows with a given label.
-    """
-
-    problem: Problem
-    n_labeled: int
+    problem: Problem  # all rows count as labelled; a row of sign 0 adds only the constant of its cost
+    n_labeled: int  # rows with a given label
 
     @classmethod
     def of(cls, problem: Problem) -> FixedSigns:
@@ -38,20 +30,9 @@ class FixedSigns:
         return cls(replace(problem, labeled=together, cost_labeled=cost, **none), problem.labeled.shape[0])
 
     def solve(self, y: Array, signs: Array, start: Array, *, factor: Array | None = None, **effort: Any) -> Solution:
-        """Solve one problem for each row of signs.
+        """Solve one problem for each row of signs (p, u), from coefficients (p, m) that a free bias may follow.
 
-        Parameters
-        ----------
-        y : array (l,)
-            Given labels, -1 and 1.
-        signs : array (p, u)
-            Signs of the unlabelled rows.
-        start : array (p, m) or (p, m + 1)
-            Coefficients, followed by a free bias.
-        factor : array (u,), optional
-            Factors of the costs of the unlabelled rows.
-        **effort
-            Settings of :func:`deepsep.solvers.newton.minimise`.
+        ``factor`` (u,) multiplies the costs of the unlabelled rows.
         """
         problem = self.problem
         cost = problem.cost_labeled

@@ -41,46 +41,22 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class SitePlan:
-    """Schedule of the updates of sites.
+    """Schedule of the updates of sites."""
 
-    Attributes
-    ----------
-    rounds : int
-        Number of rounds with the labelled rows alone, and then of rounds in which the unlabelled ones gain weight.
-    max_iter : int
-        Maximum number of rounds after that.
-    damping : float
-        Share of the way to its target that a site moves in a round, at most 1.
-    tol : float
-        Maximum change of a mean of f at which the rounds end.
-    """
-
-    rounds: int = 10
-    max_iter: int = 50
-    damping: float = 0.5
-    tol: float = 1e-2
+    rounds: int = 10  # with the labelled rows alone, and then of those in which the unlabelled ones gain weight
+    max_iter: int = 50  # rounds after that
+    damping: float = 0.5  # share of the way to its target that a site moves in a round
+    tol: float = 1e-2  # change of a mean of f at which the rounds end
 
 
 @dataclass(frozen=True)
 class NullCategory:
-    """Posterior in which v is N(mean, S), where S is the transpose of ``root`` times ``root``.
+    """Posterior in which v is N(mean, S), where S is the transpose of ``root`` times ``root``."""
 
-    Attributes
-    ----------
-    mean : array (m,)
-        Mean of v.
-    root : array (m, m)
-        A lower triangle.
-    offset : float
-        b.
-    width : float
-        w.
-    """
-
-    mean: Array
-    root: Array
-    offset: float
-    width: float
+    mean: Array  # (m,)
+    root: Array  # (m, m), a lower triangle
+    offset: float  # b
+    width: float  # w
 
     def moments(self, Z: Array, residual: Array) -> tuple[Array, Array]:
         """Return mean and variance of f for rows with these features and this residual variance."""
@@ -115,27 +91,10 @@ def fit_null_category(
     share: float | None = None,
     plan: SitePlan | None = None,
 ) -> NullCategoryFit:
-    """Fit the posterior to all rows.
+    """Fit the posterior to rows with these features, (n, m), and this variance of f that the features miss, (n,).
 
-    Parameters
-    ----------
-    Z : array (n, m)
-        Features of the rows.
-    residual : array (n,)
-        Variance of f that the features miss.
-    sign : array (n,)
-        1 or -1 for a labelled row, 0 for an unlabelled one.
-    weight : array (n,)
-        Weight of each row.
-    width : float
-        w, at least 0.
-    strength : float
-        Weight of an unlabelled row relative to a labelled one.
-    share : float, optional
-        Mean probability of the positive class over the unlabelled rows, to which b is adjusted in each round. None, or
-        no unlabelled rows: b is 0.
-    plan : SitePlan, optional
-        Schedule of the updates.
+    ``sign`` is 0 for an unlabelled row, of weight ``strength`` relative to a labelled one. ``share`` is the mean
+    probability of the positive class over the unlabelled rows, to which b is adjusted in each round; otherwise b is 0.
     """
     plan = SitePlan() if plan is None else plan
     free = sign == 0

@@ -64,8 +64,6 @@ class NullCategoryGP(ScaledMethod, WithPriors):
         without.
     max_iter : int, default=50
         Maximum number of rounds with all rows at full weight.
-    random_state : int, RandomState or None, default=None
-        Draws the inducing points.
 
     Attributes
     ----------
@@ -211,27 +209,13 @@ def _distributions(posteriors: list[NullCategory], Z: Array, residual: Array) ->
 
 @dataclass(frozen=True)
 class InducingFeatures:
-    """Features z(x) for which z(x) · z(x') is the part of the kernel that the inducing points explain.
+    """Features z(x) for which z(x) · z(x') is the part of the kernel that the inducing points explain."""
 
-    Attributes
-    ----------
-    points : array (m, d)
-        Inducing points.
-    triangle : array (m, m)
-        Cholesky factor of their kernel.
-    centre : array (m,)
-        Subtracted from the features.
-    variance : float
-        Factor of the kernel, k(x, x) for all x.
-    kernel : callable
-        A kernel with k(x, x) = 1.
-    """
-
-    points: Array
-    triangle: Array
-    centre: Array
-    variance: float
-    kernel: Kernel
+    points: Array  # (m, d)
+    triangle: Array  # (m, m): Cholesky factor of their kernel
+    centre: Array  # (m,): subtracted from the features
+    variance: float  # factor of the kernel, k(x, x) for all x
+    kernel: Kernel  # with k(x, x) = 1
 
     @classmethod
     def of(cls, points: Array, variance: float, kernel: Kernel) -> Self:

@@ -28,8 +28,6 @@ class AroundClassifier(ScaledMethod, UnweightedClassifier):
     estimator : classifier or str, optional
         A classifier with ``predict_proba``, or the name of a supervised method, such as
         ``"lightgbm-few-labels"``. By default a random forest of 100 trees.
-    random_state : int, RandomState or None, default=None
-        Draws rows, and seeds the classifiers.
     """
 
     estimator: Any = None

@@ -44,8 +44,6 @@ class CoTraining(AroundClassifier):
         the labels.
     pool : int, default=75
         Number of unlabelled rows among which they choose.
-    random_state : int, RandomState or None, default=None
-        Draws views and rows, and seeds the classifiers.
 
     Attributes
     ----------

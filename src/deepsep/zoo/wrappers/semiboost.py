@@ -54,8 +54,6 @@ class SemiBoost(ScaledMethod, UnweightedClassifier):
         Share of the unlabelled rows that are drawn for a weak learner.
     n_neighbors : int, default=25
         Number of neighbours of a row.
-    random_state : int, RandomState or None, default=None
-        Draws rows, and seeds the weak learners.
 
     Attributes
     ----------
