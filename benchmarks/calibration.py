@@ -14,7 +14,7 @@ import pandas as pd
 
 from deepsep import DeepSep, for_table
 from deepsep.datasets import load_nhanes, make_survey
-from deepsep.evaluation.metrics import scores
+from deepsep.evaluation.intervals import scores
 
 COLUMNS = ("accuracy", "calibration error", "calibrated")
 

@@ -23,14 +23,17 @@ from committee_members import PLACE, build
 
 from deepsep.classifiers.catalogue import uses_unlabeled
 from deepsep.classifiers.committee.members import USUAL_MEMBERS
-from deepsep.core.mixture import Mixture
 from deepsep.core.probability import log_shift_to_shares, shifted
-from deepsep.evaluation.evidence import Evidence, UnseenClasses
-from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_error, unseen_classes
-from deepsep.evaluation.intervals import paired_difference
-from deepsep.evaluation.metrics import scores
-from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
-from deepsep.report.sentences import unlabeled_rows
+from deepsep.evaluation.expected_accuracy import (
+    Evidence,
+    UnseenClasses,
+    expected_accuracy,
+    jackknife_error,
+    unseen_classes,
+)
+from deepsep.evaluation.intervals import paired_difference, scores
+from deepsep.evaluation.pooling import HeldOutLabels, Mixture, fit_pool
+from deepsep.report.outcome import unlabeled_rows
 
 RESULT = Path(__file__).parent / "results" / "committee.csv"
 OTHER_FOLDS = ("3", "10", "5x2", "5x3")  # folds, and how often the labels are dealt into them

@@ -22,7 +22,7 @@ from committee import CHOOSING, FOREST, PLACE, Cell, Committee
 
 from deepsep.errors import LabelError
 from deepsep.evaluation.conformal import conformal_sets
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import Evidence
 from deepsep.scoring.decisions import Decisions
 
 RESULT = Path(__file__).parent / "results" / "decisions.csv"

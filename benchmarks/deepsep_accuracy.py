@@ -24,7 +24,7 @@ from tables import load, split, table_names
 
 from deepsep import DeepSep
 from deepsep.core.probability import round_weights
-from deepsep.evaluation.metrics import calibration_error
+from deepsep.evaluation.intervals import calibration_error
 
 PRESETS = {
     "published": DeepSep.as_published,

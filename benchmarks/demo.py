@@ -29,7 +29,7 @@ from scipy import stats
 from deepsep import Committee, method
 from deepsep.datasets import load_table
 from deepsep.demo_example import N_LABELS, N_PRODUCTS
-from deepsep.evaluation.metrics import scores
+from deepsep.evaluation.intervals import scores
 from deepsep.model import for_table
 
 FILE = Path(__file__).parent / "results" / "demo_draws.csv"

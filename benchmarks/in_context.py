@@ -40,7 +40,7 @@ from tables import load, split, table_names
 
 from deepsep import InContext, method
 from deepsep.datasets import load_ssl_book
-from deepsep.evaluation.metrics import scores
+from deepsep.evaluation.intervals import scores
 from deepsep.networks import WEIGHTS_SHA256
 
 RESULTS = Path(__file__).parent / "results"

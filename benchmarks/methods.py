@@ -32,7 +32,7 @@ from joblib import Parallel, delayed
 from tables import load, split, table_names
 
 from deepsep import method, methods
-from deepsep.evaluation.metrics import scores
+from deepsep.evaluation.intervals import scores
 
 MAIN = "deepsep,tsvm,mean-teacher,lightgbm,lightgbm-few-labels,random-forest,extra-trees"
 KEY = ["table", "labels", "seed", "method", "settings"]

@@ -31,10 +31,9 @@ from deepsep import Committee
 from deepsep.core.labels import Labels
 from deepsep.core.probability import log_shift_to_shares, shifted
 from deepsep.errors import LabelError
-from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_error, unseen_classes
+from deepsep.evaluation.expected_accuracy import Evidence, expected_accuracy, jackknife_error, unseen_classes
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.metrics import scores
+from deepsep.evaluation.intervals import scores
 from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
 
 RESULTS = Path(__file__).parent / "results"

@@ -26,7 +26,7 @@ from tables import load, table_names
 from deepsep.core.labels import Labels
 from deepsep.errors import LabelError
 from deepsep.evaluation.class_sizes import class_sizes, screened_shares
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import Evidence
 from deepsep.evaluation.folds import deal_folds
 
 RESULTS = Path(__file__).parent / "results"

@@ -18,9 +18,8 @@ from committee import Cell, Committee, _figures
 from tables import load, split
 
 from deepsep import method
-from deepsep.core.context import Context
 from deepsep.core.labels import as_labels
-from deepsep.core.training_rows import TrainingRows
+from deepsep.core.training_rows import Context, TrainingRows
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits

@@ -16,7 +16,7 @@ from command_line import open_terminal, read_terminal, run
 import deepsep
 from deepsep.cli.console import Console
 from deepsep.cli.watched_fit import watching, watching_committee
-from deepsep.core.context import Context
+from deepsep.core.training_rows import Context
 from deepsep.survey import SurveySegments
 from deepsep.zoo.network_method import NetworkMethod
 

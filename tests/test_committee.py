@@ -14,14 +14,14 @@ from deepsep import TSVM, Committee, load, method
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.committee.fits import candidates_for, list_tasks, smaller, twin_of
 from deepsep.classifiers.committee.members import USUAL_MEMBERS
-from deepsep.core.context import Context
 from deepsep.core.labels import read_labels
-from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
 from deepsep.core.probability import temper
+from deepsep.core.training_rows import Context
 from deepsep.errors import DeepSepWarning, InterruptWarning, LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.metrics import log_loss
+from deepsep.evaluation.intervals import log_loss
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits
+from deepsep.evaluation.pooling import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
 from deepsep.report.provenance import rows_in_model
 
 CHEAP = ["logistic-regression", "tsvm"]

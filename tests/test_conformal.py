@@ -9,7 +9,7 @@ from rows import segments
 from deepsep import Committee, load
 from deepsep.errors import LabelError, ParameterError
 from deepsep.evaluation.conformal import check_labels, conformal_sets
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import Evidence
 
 
 def probabilities(n, seed, c=4):

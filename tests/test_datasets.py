@@ -21,10 +21,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_score
 
 import deepsep
-import deepsep.datasets.foods as foods_module
-import deepsep.datasets.nhanes as nhanes_module
 import deepsep.datasets.packages as packages
 import deepsep.datasets.public as public
+import deepsep.datasets.shipped as foods_module
+import deepsep.datasets.shipped as nhanes_module
 import deepsep.datasets.ssl_book as ssl_book
 from deepsep import for_table
 from deepsep.datasets import (

@@ -12,8 +12,7 @@ import deepsep
 import deepsep.scoring.who_scores
 from deepsep.errors import DataError, LabelError, ParameterError
 from deepsep.evaluation.conformal import ConformalSets
-from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import corrected, expected_accuracy
+from deepsep.evaluation.expected_accuracy import Evidence, corrected, expected_accuracy
 from deepsep.scoring import score_file, score_frame
 from deepsep.scoring.decisions import Decisions, check_costs, read_costs
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from deepsep.evaluation.evidence import Evidence, UnseenClasses
 from deepsep.evaluation.expected_accuracy import (
     GAP_SHRINKAGE,
+    Evidence,
+    UnseenClasses,
     expected_accuracy,
     jackknife_error,
     unseen_classes,

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paper_table import PAPER_TABLE
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar, root
@@ -20,11 +21,10 @@ from deepsep import LabeledFold, for_table, method, out_of_fold
 from deepsep.core.labels import as_labels
 from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelError, ParameterError
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.metrics import calibration_error, scores
-from deepsep.study import compare, published, results
-from deepsep.study.cells import Cell, is_done, read_report
+from deepsep.evaluation.intervals import calibration_error, scores
+from deepsep.study import compare, results
+from deepsep.study.cells import Cell, RowPlan, is_done, plan, read_report, shared_test_rows, split_rows
 from deepsep.study.running import attempt, prepare, run
-from deepsep.study.splits import RowPlan, plan, shared_test_rows, split_rows
 from deepsep.study.study_models import (
     ALL_ROWS,
     ENSEMBLE_NN,
@@ -122,19 +122,19 @@ def test_published_averages_are_the_printed_ones():
     averages = results.published_averages([35, 50, 250, 2500])
     assert averages.loc["DeepSep-NN"].tolist() == [42.47, 44.17, 53.50, 58.83]
     assert averages.loc["TSVM"].tolist() == [39.42, 41.39, 48.98, 51.90]
-    for name, printed in published.PAPER_AVERAGES.items():  # of rounded shuffles they can be 0.01 off
-        np.testing.assert_allclose(np.mean(published.PAPER_TABLE[name], axis=0), printed, atol=0.0101)
+    for name, printed in results.PAPER_AVERAGES.items():  # of rounded shuffles they can be 0.01 off
+        np.testing.assert_allclose(np.mean(PAPER_TABLE[name], axis=0), printed, atol=0.0101)
     # All 210 accuracies are those of 2,295 test rows.
-    rows = np.array(list(published.PAPER_TABLE.values())) / 100 * 2295
+    rows = np.array(list(PAPER_TABLE.values())) / 100 * 2295
     assert np.abs(rows - rows.round()).max() < 0.5 * 1e-4 * 2295 + 1e-9
 
 
 def published_results():
     rows = [
         {"table": "paper", "shuffle": s + 1, "labels": size, "method": name, "accuracy": value / 100}
-        for name, shuffles in published.PAPER_TABLE.items()
+        for name, shuffles in PAPER_TABLE.items()
         for s, values in enumerate(shuffles)
-        for size, value in zip(published.PAPER_SIZES, values, strict=True)
+        for size, value in zip(results.PAPER_SIZES, values, strict=True)
     ]
     return pd.DataFrame(rows)
 
@@ -153,7 +153,7 @@ def test_claims_on_the_published_table():
     assert "better at 500, 1250, 2500 labels" in results.claim_sentence(results.claims(renamed), claim)
     words = results.claim_sentence(tested, f"{ENSEMBLE_NN} over {INITIAL_NN}")
     assert "better at 125, 250, 500 labels" in words
-    gains = np.array(published.PAPER_TABLE[ENSEMBLE_NN])[:, 2] - np.array(published.PAPER_TABLE[INITIAL_NN])[:, 2]
+    gains = np.array(PAPER_TABLE[ENSEMBLE_NN])[:, 2] - np.array(PAPER_TABLE[INITIAL_NN])[:, 2]
     assert refined.loc[125, "p"] == pytest.approx(stats.ttest_rel(gains, np.zeros(5)).pvalue)
 
 
@@ -187,7 +187,7 @@ def test_both_tests_stand_beside_each_other():
     tested = results.claims(frame.assign(shared_test_rows=0.2))
     assert (tested["p_corrected"] > tested["p"]).all()
     row = tested[(tested["claim"] == f"{ENSEMBLE_NN} over {INITIAL_NN}") & (tested["labels"] == 125)].iloc[0]
-    gains = np.array(published.PAPER_TABLE[ENSEMBLE_NN])[:, 2] - np.array(published.PAPER_TABLE[INITIAL_NN])[:, 2]
+    gains = np.array(PAPER_TABLE[ENSEMBLE_NN])[:, 2] - np.array(PAPER_TABLE[INITIAL_NN])[:, 2]
     assert row["p_corrected"] == pytest.approx(results.corrected_resampled_t(gains, 0.2), rel=1e-6)
     assert row["p_corrected_holm"] >= row["p_corrected"]
 

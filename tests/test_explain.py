@@ -12,8 +12,7 @@ from deepsep import TSVM, for_table, method
 from deepsep.errors import DataError, LabelWarning
 from deepsep.evaluation.importance import permute
 from deepsep.report.explanation import explain, explanation_text
-from deepsep.report.readable import features_of
-from deepsep.report.tree import imitate
+from deepsep.report.readable import features_of, imitate
 
 
 def people(n: int = 400, labels: int = 80) -> tuple[pd.DataFrame, np.ndarray]:

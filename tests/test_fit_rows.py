@@ -13,9 +13,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from deepsep import TSVM, Committee, DeepSep, method
 from deepsep.classifiers import base
-from deepsep.core.context import Context
 from deepsep.core.labels import read_labels
-from deepsep.core.training_rows import TrainingRows
+from deepsep.core.training_rows import Context, TrainingRows
 from deepsep.errors import DataError, DeepSepWarning, InterruptWarning, LabelError, ParameterError
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from deepsep import TSVM, for_table, save
-from deepsep.core.worker_processes import without_interrupts
+from deepsep.core.threads import without_interrupts
 from deepsep.files.atomic import hidden_name, remove_leftovers
 from deepsep.scoring import score_file
 
@@ -73,7 +73,7 @@ def test_an_earlier_result_that_was_being_replaced_stays_until_there_is_a_new_on
 
 WORKER = """
 import os, signal, sys
-from deepsep.core.worker_processes import end_with
+from deepsep.core.threads import end_with
 end_with(os.getppid())
 os.write(int(sys.argv[1]), b"ready")
 signal.pause()

@@ -25,17 +25,16 @@ from deepsep.evaluation.intervals import (
     effective,
     paired_difference,
     reliability,
+    scores,
     scores_with_intervals,
     share_right,
     wilson,
 )
-from deepsep.evaluation.metrics import scores
 from deepsep.report import figures, render, render_comparison, summarize, write_report
+from deepsep.report.figures import ticks
 from deepsep.report.held_out import evaluate_model
 from deepsep.report.page import draw
-from deepsep.report.profiles import profiles
-from deepsep.report.readable import features_of
-from deepsep.report.svg import ticks
+from deepsep.report.readable import features_of, profiles
 from deepsep.report.wording import number, percent, shorten
 from deepsep.table.pipeline import source_columns
 
@@ -409,7 +408,7 @@ def test_methods_without_rounds_or_embedding_are_reported(data: tuple[pd.DataFra
 
 
 def test_better_baseline_comes_right_after_the_verdict(summary: dict[str, Any]) -> None:
-    from deepsep.report.sentences import verdict
+    from deepsep.report.outcome import verdict
 
     worse = json.loads(json.dumps(summary))
     forest = next(line for line in worse["accuracy"]["methods"] if line["key"] == "random-forest")
@@ -525,8 +524,8 @@ def test_what_is_no_comparison_is_refused(data: tuple[pd.DataFrame, np.ndarray],
 def test_method_that_is_clearly_better_comes_right_after_the_verdict(
     with_comparison: dict[str, Any], compared: dict[str, Any]
 ) -> None:
+    from deepsep.report.outcome import verdict
     from deepsep.report.ranking import related_to_report
-    from deepsep.report.sentences import verdict
 
     def sentences(names: list[str], gap: list[float]) -> list[str]:
         entries = [

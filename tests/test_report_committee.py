@@ -11,8 +11,7 @@ from deepsep import TSVM, Committee, for_table
 from deepsep.classifiers.committee.fits import twin_of
 from deepsep.core.label_origins import looks_like_quotas
 from deepsep.core.labels import read_labels
-from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import expected_accuracy
+from deepsep.evaluation.expected_accuracy import Evidence, expected_accuracy
 from deepsep.report import explain, render, summarize
 from deepsep.report.committee_held_out import is_fitted_to
 from deepsep.report.explanation import explanation_text

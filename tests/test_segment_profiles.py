@@ -7,7 +7,7 @@ from scipy import stats
 
 from deepsep.apps.workbook.crosstabs import profile_lines, profiled_column
 from deepsep.apps.workbook.segment_tests import difference
-from deepsep.evaluation.holm import holm
+from deepsep.evaluation.intervals import holm
 
 
 @pytest.fixture(scope="module")

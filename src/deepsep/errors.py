@@ -7,6 +7,8 @@ name its options instead.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -140,3 +142,12 @@ class ModelFileError(DeepSepError, ValueError):
 
 class VersionError(ModelFileError):
     """A saved model has a format that this version of deepsep cannot read."""
+
+
+def warn(message: str, category: type[Warning] = DeepSepWarning, **settings: Setting) -> None:
+    """Issue a warning at the innermost line outside deepsep and the libraries it builds on."""
+    inner = ("deepsep", "sklearn", "skrub", "joblib", "threadpoolctl", "contextlib")
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inner:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(category(message, **settings), stacklevel=level)

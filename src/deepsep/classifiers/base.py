@@ -21,16 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 from deepsep.classifiers.catalogue import uses_unlabeled
 from deepsep.classifiers.declared_settings import Domain, check_settings
 from deepsep.core.arrays import Array, checked_array, checked_codes
-from deepsep.core.checks import check_not_constant, private_generator, row_weights
-from deepsep.core.context import Context
+from deepsep.core.checks import check_not_constant, check_wrappers, private_generator, row_weights
 from deepsep.core.labels import codes_of, given_labels
-from deepsep.core.magnitudes import divide, find_exponents
-from deepsep.core.notices import warn
 from deepsep.core.probability import check_probabilities
-from deepsep.core.sklearn_callers import check_wrappers
+from deepsep.core.scaling import divide, find_exponents
 from deepsep.core.threads import one_blas_thread
-from deepsep.core.training_rows import TrainingRows, fingerprint, read_new_rows, read_training_rows
-from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError
+from deepsep.core.training_rows import Context, TrainingRows, fingerprint, read_new_rows, read_training_rows
+from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError, warn
 from deepsep.files.saving import COMMON_ATTRIBUTES, save
 
 

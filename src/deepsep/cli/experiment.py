@@ -81,8 +81,7 @@ def experiment(
     n_trials = _trials(out, no_tune, trials)
 
     from deepsep.study import gather, prepare, write
-    from deepsep.study.results_folder import as_json
-    from deepsep.study.study_page import published_table
+    from deepsep.study.study_page import as_json, published_table
 
     name, frame, label, about = _read(out, table, label, split_names(drop))
     what = prepare(
@@ -150,7 +149,7 @@ def _check(names: list[str], ablation: bool, output: Path) -> None:
 def _trials(out: Console, no_tune: bool, trials: int | None) -> int:
     """Return the fits for tuning; without Optuna none, unless they were asked for."""
     from deepsep.study.running import TUNING_TRIALS
-    from deepsep.study.tuning import is_installed
+    from deepsep.study.study_models import is_installed
 
     if no_tune:
         return 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from deepsep.classifiers.catalogue import find_method
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.cli.printed_lines import aligned
-from deepsep.core.context import Context
+from deepsep.core.training_rows import Context
 from deepsep.errors import InterruptWarning
 from deepsep.model.fitting import fit_training
 from deepsep.model.predictions import Predictions, check_predicted_names, predict_unlabeled

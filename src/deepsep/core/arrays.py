@@ -1,4 +1,4 @@
-"""Check the shape and type of arrays that were read from a file."""
+"""The type of arrays in signatures, and checks of the shape and type of those that were read from a file."""
 
 from __future__ import annotations
 

@@ -1,22 +1,23 @@
-"""Check what users pass in, with messages that name the value, the place and the next step."""
+"""Check what users pass in, and who calls, with messages that name the value, the place and the next step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
 from numbers import Integral, Real
+from types import FrameType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
-from deepsep.core.labels import Labels
-from deepsep.core.notices import warn
-from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
-
-Array = NDArray[Any]
+from deepsep.core.arrays import Array
+from deepsep.core.labels import Labels, given_labels
+from deepsep.errors import DataError, DeepSepWarning, LabelError, LabelWarning, ParameterError, shown, warn
 
 
 def require(model: Any, name: str, holds: bool, wanted: str) -> None:
@@ -156,3 +157,59 @@ def check_numeric(X: Any, cure: str) -> None:
             f"could not convert {len(other)} of {len(columns)} columns to numbers: {listed}. Wrap the estimator with "
             f"{cure}, which encodes categories, dates and text."
         )
+
+
+def check_wrappers() -> None:
+    """Raise if this fit is part of a scikit-learn wrapper that treats the mark of unlabelled rows as a class.
+
+    VotingClassifier, StackingClassifier, CalibratedClassifierCV, BaggingClassifier and OneVsRestClassifier note the
+    classes of ``y`` before they fit their parts, so the mark is among them.
+    """
+    for frame in _sklearn_frames():
+        wrapper = frame.f_locals.get("self")
+        classes = getattr(wrapper, "__dict__", {}).get("classes_")
+        if isinstance(classes, np.ndarray) and classes.ndim == 1 and not given_labels(classes)[0].all():
+            raise LabelError(
+                f"{type(wrapper).__name__} treats the mark of unlabelled rows as a class, so its predictions "
+                "would be wrong. It cannot be fitted to partly labelled rows. Fit the models themselves, and average "
+                "their predict_proba; for probabilities of labelled rows that a model has not seen, use "
+                "deepsep.out_of_fold(model, X, y)."
+            )
+
+
+def called_from(function: str) -> bool:
+    """Return whether a function of scikit-learn is among the callers."""
+    return any(frame.f_code.co_name == function for frame in _sklearn_frames())
+
+
+def _sklearn_frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("sklearn."):
+            yield frame
+        frame = frame.f_back
+
+
+def with_fields(function: str, given: Mapping[str, Any], *settings: Any) -> tuple[Any, ...]:
+    """Return instances of dataclasses with the fields that were given by name, or raise if none has such a field.
+
+    Examples
+    --------
+    >>> from deepsep.table.reading_settings import Reading
+    >>> with_fields("read_table", {"skip_rows": 2}, Reading(delimiter=";"))[0].skip_rows
+    2
+    >>> with_fields("read_table", {"skip_row": 2}, Reading())
+    Traceback (most recent call last):
+    ...
+    TypeError: read_table() has no argument 'skip_row'; did you mean 'skip_rows'?
+    """
+    names = [{field.name for field in fields(each)} for each in settings]
+    known = set().union(*names)
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, sorted(known), 1)
+            raise TypeError(f"{function}() has no argument {name!r}{f'; did you mean {close[0]!r}?' if close else ''}")
+    return tuple(
+        replace(each, **{name: value for name, value in given.items() if name in own})
+        for each, own in zip(settings, names, strict=True)
+    )

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels
 from deepsep.errors import LabelError, Setting
-
-Array = NDArray[Any]
 
 LABEL_ORIGINS = ("random", "quota", "chosen")
 

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from deepsep.core.notices import warn
-from deepsep.errors import LabelError, LabelWarning, shown
-
-Array = NDArray[Any]
+from deepsep.core.arrays import Array
+from deepsep.errors import LabelError, LabelWarning, shown, warn
 
 DISGUISED_MARKS = {
     *("", "-1", "?", "nan", "none", "null", "na", "n/a", "<na>"),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
+from deepsep.core.arrays import Array
 from deepsep.errors import DataError
-
-Array = NDArray[Any]
 
 
 def check_probabilities(p: Array) -> Array:

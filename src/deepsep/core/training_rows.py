@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from deepsep.core.arrays import Array
 from deepsep.core.checks import check_finite, check_numeric, check_weights
-from deepsep.core.context import Context
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels, need_two_classes
-from deepsep.core.magnitudes import bound, divide
+from deepsep.core.scaling import bound, divide
 from deepsep.errors import DataError, ParameterError
 
-Array = NDArray[Any]
+
+@dataclass(frozen=True)
+class Context:
+    """The context of a fit."""
+
+    # Called with (steps since the last call, loss) by a method that trains a network
+    on_step: Callable[[int, float], object] | None = None
+    # Called with (seconds of work done, seconds in all, description) by a method that fits others
+    on_work: Callable[[float, float, str], object] | None = None
+    folds: Any = None  # folds to use in place of a committee's own, such as those of a comparison
+    is_part: bool = False  # whether the fit is part of a larger piece of work, which Ctrl-C must end as a whole
+    # Whether only other rows will be predicted, as after a fit in a fold: the training rows then are not
+    for_new_rows: bool = False
+
 
 MAX_DENSE_BYTES = 2_000_000_000  # of sparse rows once they are dense
 

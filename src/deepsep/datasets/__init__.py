@@ -1,9 +1,8 @@
 """Public tables to try deepsep on, and a generator of synthetic survey data."""
 
-from deepsep.datasets.foods import load_foods
-from deepsep.datasets.nhanes import load_nhanes
 from deepsep.datasets.packages import cache_folder
 from deepsep.datasets.public import list_tables, load_table
+from deepsep.datasets.shipped import load_foods, load_nhanes
 from deepsep.datasets.ssl_book import load_ssl_book
 from deepsep.datasets.synthetic import make_survey
 

@@ -10,9 +10,8 @@ from difflib import get_close_matches
 import pandas as pd
 from sklearn.utils import Bunch
 
-from deepsep.datasets.foods import load_foods
-from deepsep.datasets.nhanes import load_nhanes
 from deepsep.datasets.packages import Package, read_member
+from deepsep.datasets.shipped import load_foods, load_nhanes
 from deepsep.errors import ParameterError
 
 HOTEL_PACKAGE = Package(

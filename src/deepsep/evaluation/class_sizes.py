@@ -9,16 +9,13 @@ labels alone.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import FOLD_DEPENDENCE
+from deepsep.core.arrays import Array
+from deepsep.evaluation.expected_accuracy import FOLD_DEPENDENCE, Evidence
 from deepsep.evaluation.intervals import effective, wilson
-
-Array = NDArray[Any]
 
 
 class Size(NamedTuple):

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.errors import LabelError, ParameterError, Setting
-from deepsep.evaluation.evidence import Evidence
-
-Array = NDArray[Any]
+from deepsep.evaluation.expected_accuracy import Evidence
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deepsep.evaluation.evidence import Evidence, UnseenClasses
+from deepsep.core.arrays import Array
 from deepsep.evaluation.intervals import Estimate, effective
 
-Array = NDArray[Any]
+
+class UnseenClasses(NamedTuple):
+    """Share of the population in classes without a label, which cannot be predicted."""
+
+    share: float = 0.0
+    error: float = 0.0  # the standard error of its estimate
+
+
+class Evidence(NamedTuple):
+    """Probabilities of labelled rows by models that had not seen their labels."""
+
+    p: Array  # (m, c)
+    codes: Array  # (m,), their classes
+    weight: Array  # (m,), gives the classes their shares in the population
+    repeats: int  # number of times that every labelled row occurs
+    unseen: UnseenClasses = UnseenClasses()  # rows of classes without a label, about which held-out rows say nothing
+
 
 # Chosen for intervals of 90 % to hold in 85 to 95 % of simulated fits (benchmarks/promises.py).
 GAP_SHRINKAGE = 0.75  # the part of the difference between held-out accuracy and confidence that counts

@@ -13,11 +13,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
+from deepsep.core.arrays import Array
+from deepsep.core.checks import called_from
 from deepsep.core.labels import Labels, as_labels
-from deepsep.core.sklearn_callers import called_from
 from deepsep.errors import LabelError, ParameterError, shown
-
-Array = NDArray[Any]
 
 MAX_UNLABELED = 20_000  # unlabelled rows in the fits behind a report or a comparison
 

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
+from deepsep.core.arrays import Array
 from deepsep.errors import DataError
-
-Array = NDArray[Any]
 
 
 def take(table: Any, rows: Array) -> Any:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.evaluation.frames import take_mixed
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError
@@ -16,8 +16,6 @@ from deepsep.evaluation.expected_accuracy import FOLD_DEPENDENCE, ExpectedAccura
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.intervals import Estimate
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits
-
-Array = NDArray[Any]
 
 MORE_LABELS = 50  # for which the gain is reported
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
-Array = NDArray[Any]
+from deepsep.core.arrays import Array
 
 
 def choose_next_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: int = 0) -> Array:

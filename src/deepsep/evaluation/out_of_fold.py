@@ -10,22 +10,20 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
+from deepsep.core.arrays import Array
 from deepsep.core.checks import is_integer, private_generator
-from deepsep.core.context import Context
 from deepsep.core.labels import Labels, as_labels
 from deepsep.core.model_parts import split_model
-from deepsep.core.training_rows import TrainingRows
-from deepsep.core.worker_processes import end_with, without_interrupts
+from deepsep.core.threads import end_with, without_interrupts
+from deepsep.core.training_rows import Context, TrainingRows
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
 from deepsep.evaluation.folds import Folds, deal_folds, spread_over_classes
 from deepsep.evaluation.frames import prediction_columns, take
 from deepsep.evaluation.population import read_weights, to_population
 
-Array = NDArray[Any]
 Result = TypeVar("Result")
 
 MODEL_NAME = "model"  # of the only estimator of :func:`out_of_fold`

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.checks import check_priors, check_weights
 from deepsep.core.labels import Labels
 from deepsep.core.probability import fit_temperature, log_shift_to_shares, moving_averages, shifted, temper
 from deepsep.errors import DeepSepWarning, ParameterError
-
-Array = NDArray[Any]
 
 
 def read_weights(sample_weight: Any, labels: Labels) -> Array | None:

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.probability import check_probabilities
 from deepsep.errors import DataError, ModelFileError
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.out_of_fold import OutOfFold
-
-Array = NDArray[Any]
 
 
 def to_parts(held_out: OutOfFold) -> tuple[dict[str, Any], dict[str, Array]]:

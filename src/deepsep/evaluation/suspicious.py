@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.model_parts import split_model
 from deepsep.errors import DataError, ParameterError
 from deepsep.evaluation.out_of_fold import MODEL_NAME, OutOfFold
-
-Array = NDArray[Any]
 
 SUSPICIOUS_COLUMNS = ("given", "predicted", "probability_given", "probability_predicted", "trust")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from joblib import cpu_count
 
-from deepsep.core.worker_processes import silent_workers
+from deepsep.core.threads import silent_workers
 from deepsep.evaluation.population import given_shares
 from deepsep.model.training_table import ROW_COLUMN, Training
 from deepsep.report.findings import check_population

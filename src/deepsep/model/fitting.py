@@ -10,9 +10,8 @@ from sklearn.utils.validation import has_fit_parameter
 from deepsep.classifiers.base import Classifier
 from deepsep.classifiers.building import shipped_method
 from deepsep.classifiers.committee.committee import Committee
-from deepsep.core.checks import check_priors
-from deepsep.core.context import Context
-from deepsep.core.fields import with_fields
+from deepsep.core.checks import check_priors, with_fields
+from deepsep.core.training_rows import Context
 from deepsep.errors import ParameterError, Setting
 from deepsep.model.predictions import check_predicted_names
 from deepsep.model.table_model import TableModel, for_table

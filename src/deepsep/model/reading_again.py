@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from deepsep.core.notices import warn
-from deepsep.errors import DataError, Setting
+from deepsep.errors import DataError, Setting, warn
 from deepsep.scoring.who_scores import label_of, schema_of
 from deepsep.table.batches import OpenFiles, open_files
 from deepsep.table.external import ExternalRows

@@ -27,7 +27,7 @@ from deepsep.model.model_folder import (
 from deepsep.models import load, rename_classes
 from deepsep.report import render, render_segments
 from deepsep.survey import SurveySegments, segment_files
-from deepsep.survey.names import dump_names
+from deepsep.survey.answer_profiles import dump_names
 
 Names = Mapping[str, str]  # old to new, as text
 KEYS_OF_CLASSES = ("classes", "class", "given", "predicted", "first", "second")  # of a report: their text is a class

@@ -15,7 +15,7 @@ from deepsep.core.checks import is_integer
 from deepsep.core.labels import codes_of
 from deepsep.errors import DataError, ParameterError, Setting, Worded
 from deepsep.evaluation.class_sizes import KnownShares, Size, class_sizes, screened_shares
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import Evidence
 from deepsep.evaluation.frames import in_batches
 from deepsep.model.training_table import ROW_COLUMN, weights_in
 from deepsep.table.columns import key_text

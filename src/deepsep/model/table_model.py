@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from deepsep.core.column_kinds import ColumnType
-    from deepsep.core.context import Context
+    from deepsep.core.training_rows import Context
     from deepsep.drift.profile import TrainingProfile
-    from deepsep.evaluation.evidence import Evidence
-    from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
+    from deepsep.evaluation.expected_accuracy import Evidence, ExpectedAccuracy
     from deepsep.model.predictions import Predictions
     from deepsep.model.segment_sizes import Sizes
     from deepsep.model.training_table import TableOrigin, Training
@@ -107,7 +106,7 @@ class TableModel(Pipeline):
     def fit_training(self, data: Training, context: Context | None = None) -> Self:
         """Fit all steps to rows that are read already, and remember their profile and how they were read."""
         from deepsep.classifiers.committee.committee import Committee
-        from deepsep.core.worker_processes import silent_workers
+        from deepsep.core.threads import silent_workers
         from deepsep.model.evaluating import find_problems
         from deepsep.scoring.training_profile import remember_columns
 
@@ -359,7 +358,7 @@ class TableModel(Pipeline):
         """
         from tempfile import TemporaryDirectory
 
-        from deepsep.core.fields import with_fields
+        from deepsep.core.checks import with_fields
         from deepsep.files.manifest import check_model_folder
         from deepsep.files.saving import save
         from deepsep.model.model_folder import PREDICTIONS_FORMATS, write_folder

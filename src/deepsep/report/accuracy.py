@@ -6,19 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import find_method, title_of, uses_unlabeled
 from deepsep.classifiers.committee.committee import Committee
+from deepsep.core.arrays import Array
 from deepsep.core.label_origins import LabelOrigins
 from deepsep.core.labels import Labels
 from deepsep.evaluation.intervals import effective, paired_difference, reliability, scores_with_intervals, share_right
 from deepsep.evaluation.out_of_fold import MODEL_NAME
-from deepsep.report import outcome, sentences
+from deepsep.report import outcome
 from deepsep.report.committee_held_out import gain_from_unlabeled, member_titles
 from deepsep.report.held_out import BASELINE_METHODS, START_KEY, Evaluation
-
-Array = NDArray[Any]
 
 
 def measure_accuracy(evaluation: Evaluation | None, estimator: Any, known: Labels, seed: int) -> dict[str, Any]:
@@ -26,7 +24,7 @@ def measure_accuracy(evaluation: Evaluation | None, estimator: Any, known: Label
     uses = uses_unlabeled(estimator)
     if evaluation is None:
         nothing = dict.fromkeys(("accuracy", "curve", "confusion", "reliability"))
-        return {**nothing, "rounds": _rounds(None, estimator), "unlabelled_rows": sentences.unlabeled_rows(None, uses)}
+        return {**nothing, "rounds": _rounds(None, estimator), "unlabelled_rows": outcome.unlabeled_rows(None, uses)}
     codes, weight, c = evaluation.codes, evaluation.weight, len(known.classes)
     right = {key: p.argmax(axis=1) == codes for key, p in evaluation.p.items()}
     names, lines = _names(estimator), {}
@@ -46,13 +44,13 @@ def measure_accuracy(evaluation: Evaluation | None, estimator: Any, known: Label
             "by_shares": evaluation.population == "given",
             "methods": list(lines.values()),
         },
-        "unlabelled_rows": sentences.unlabeled_rows(_against_start(estimator, lines.get(START_KEY)), uses),
+        "unlabelled_rows": outcome.unlabeled_rows(_against_start(estimator, lines.get(START_KEY)), uses),
         "rounds": _rounds(evaluation, estimator),
         "curve": _curve(evaluation, names),
         "confusion": confusion.tolist(),
         "reliability": {
             "groups": reliability(p, codes, weight),
-            **sentences.calibration(own, float(np.average(p.max(axis=1), weights=weight))),
+            **outcome.calibration(own, float(np.average(p.max(axis=1), weights=weight))),
         },
     }
 

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.building import method
 from deepsep.classifiers.catalogue import record_of, title_of
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.classifiers.committee.fits import twin_of
 from deepsep.classifiers.committee.members import COMMITTEE
+from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels
 from deepsep.core.model_parts import split_model
 from deepsep.errors import LabelError
@@ -24,8 +24,6 @@ from deepsep.evaluation.intervals import paired_difference
 from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, FoldFits, OutOfFold
 from deepsep.report.wording import join_words, with_article
 from deepsep.table.pipeline import source_columns
-
-Array = NDArray[Any]
 
 FOREST_TREES = 200  # of the forest whose columns are shuffled, and of each baseline
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.committee.committee import Committee
+from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels, as_labels, codes_of
 from deepsep.core.model_parts import estimator_of
 from deepsep.errors import DataError
@@ -17,11 +17,8 @@ from deepsep.evaluation.intervals import NORMAL_QUANTILE
 from deepsep.evaluation.population import read_weights
 from deepsep.report.committee_held_out import shuffle_columns
 from deepsep.report.held_out import OnStep, evaluate_model
-from deepsep.report.readable import features_of
-from deepsep.report.tree import MAX_TREE_ROWS, imitate
+from deepsep.report.readable import MAX_TREE_ROWS, features_of, imitate
 from deepsep.report.wording import join_words, percent, span
-
-Array = NDArray[Any]
 
 COLUMNS_PER_CLASS = 5  # in the text
 

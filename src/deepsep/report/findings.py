@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels
 from deepsep.core.model_parts import estimator_of
 from deepsep.evaluation.frames import take
 from deepsep.evaluation.population import given_shares, to_population
 from deepsep.report.readable import typed_columns
 from deepsep.table.quality import check_columns, rows_to_check
-
-Array = NDArray[Any]
 
 
 def check_model(model: Any, table: Any, labels: Labels, weight: Array | None = None) -> list[dict[str, Any]]:

@@ -8,16 +8,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from deepsep.classifiers.building import method
 from deepsep.classifiers.catalogue import uses_unlabeled
+from deepsep.core.arrays import Array
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels
 from deepsep.core.model_parts import split_model
 from deepsep.errors import LabelError
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import Evidence
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.frames import column_names, take
 from deepsep.evaluation.importance import Permuted, join
@@ -40,7 +40,6 @@ from deepsep.report.committee_held_out import (
 )
 from deepsep.report.map import Embedded, embed, embed_members
 
-Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
 
 FOLDS = 5

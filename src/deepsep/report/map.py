@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.evaluation.frames import take
 from deepsep.evaluation.out_of_fold import Fold
-
-Array = NDArray[Any]
 
 MAX_MAP_ROWS = 1_200
 MAX_MAP_LABELED = 400

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t
 
+from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels
-from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import FOLD_DEPENDENCE
+from deepsep.evaluation.expected_accuracy import FOLD_DEPENDENCE, Evidence
 from deepsep.evaluation.intervals import INTERVAL_LEVEL, effective, share_right, wilson
-from deepsep.report.sentences import shares_caution
-
-Array = NDArray[Any]
+from deepsep.report.outcome import shares_caution
 
 
 def class_shares(

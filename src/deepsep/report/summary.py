@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import record_of, title_of
 from deepsep.classifiers.committee.committee import Committee
-from deepsep.core.fields import with_fields
+from deepsep.core.arrays import Array
+from deepsep.core.checks import with_fields
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.core.model_parts import estimator_of
 from deepsep.errors import DataError
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import Evidence
 from deepsep.evaluation.frames import column_names, in_batches, take
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, doubtful_labels, rank_labels, suspicious_labels
@@ -28,14 +28,11 @@ from deepsep.report.explanation import importance, tree
 from deepsep.report.findings import check_model, too_different
 from deepsep.report.held_out import FOLDS, Evaluation, OnStep, evaluate_model
 from deepsep.report.map import positions
-from deepsep.report.profiles import MAX_PROFILE_ROWS, profiles
+from deepsep.report.outcome import verdict
 from deepsep.report.provenance import changed_settings, made, plain_value
 from deepsep.report.ranking import check_comparison, related_to_report
-from deepsep.report.readable import features_of
-from deepsep.report.sentences import verdict
+from deepsep.report.readable import MAX_PROFILE_ROWS, features_of, profiles
 from deepsep.report.shares import class_shares
-
-Array = NDArray[Any]
 
 MAX_PREDICTED_ROWS = 100_000  # unless their probabilities are given
 

@@ -16,8 +16,7 @@ from deepsep.core.model_parts import estimator_of
 from deepsep.drift.counts import Counts
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.evaluation.conformal import ConformalSets
-from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import corrected
+from deepsep.evaluation.expected_accuracy import Evidence, corrected
 from deepsep.evaluation.frames import prediction_columns
 from deepsep.survey import SurveySegments
 from deepsep.table import read_table

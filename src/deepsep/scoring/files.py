@@ -15,9 +15,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from deepsep.core.fields import with_fields
-from deepsep.core.notices import warn
-from deepsep.errors import DataError
+from deepsep.core.checks import with_fields
+from deepsep.errors import DataError, warn
 from deepsep.files.atomic import replace_file, replace_folder
 from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision, Tally
 from deepsep.scoring.job import (

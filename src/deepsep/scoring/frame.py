@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from deepsep.core.fields import with_fields
+from deepsep.core.checks import with_fields
 from deepsep.core.labels import codes_of
 from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.counts import Counts

@@ -10,13 +10,12 @@ from typing import Any, Literal
 
 from deepsep.core.column_kinds import ColumnType
 from deepsep.core.model_parts import estimator_of, is_pipeline
-from deepsep.core.notices import warn
 from deepsep.core.threads import available_cores
 from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.differences import find_drift
 from deepsep.drift.drift_text import notice
 from deepsep.drift.profile import TrainingProfile
-from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
+from deepsep.errors import DataError, DriftWarning, ParameterError, Setting, warn
 from deepsep.models import load, profile_of, provenance_of
 from deepsep.scoring.decisions import Decision, Decisions, Tally, total
 from deepsep.scoring.journal import Journal

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.classifiers.in_context.in_context import InContext
 from deepsep.core.model_parts import estimator_of, is_pipeline
-from deepsep.core.notices import warn
 from deepsep.drift.typical_values import typical_values, values_of
-from deepsep.errors import ParameterError, Setting
+from deepsep.errors import ParameterError, Setting, warn
 from deepsep.models import profile_of
 from deepsep.scoring.who_scores import BLOCK_ROWS, encoded, in_blocks, rows_of
 from deepsep.table.columns import UsefulColumns, as_frame

@@ -5,7 +5,7 @@ their results, and :func:`write` writes them to a folder. :func:`compare` cross-
 """
 
 from deepsep.study.comparison import Comparison, compare
-from deepsep.study.results_folder import gather, write
 from deepsep.study.running import prepare, run
+from deepsep.study.study_page import gather, write
 
 __all__ = ["Comparison", "compare", "gather", "prepare", "run", "write"]

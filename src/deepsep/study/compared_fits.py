@@ -9,22 +9,21 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.committee.fits import candidates_for, seconds_in_fold, smaller, twin_of
 from deepsep.classifiers.committee.members import COMMITTEE, unfitted_members
-from deepsep.core.context import Context
+from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels
 from deepsep.core.probability import prior_shift, shifted
+from deepsep.core.training_rows import Context
 from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.frames import take
 from deepsep.evaluation.out_of_fold import Candidate, Fold, FoldFits
 from deepsep.evaluation.population import RawProbabilities, held_out_weights, tempered
 
-Array = NDArray[Any]
 OnWork = Callable[[float, float, str], object]
 
 

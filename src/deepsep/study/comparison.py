@@ -8,18 +8,17 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.building import shipped_method
 from deepsep.classifiers.catalogue import CATALOGUE, find_method
+from deepsep.core.arrays import Array
 from deepsep.core.checks import check_priors, is_integer
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, LabelError, ParameterError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.frames import take
-from deepsep.evaluation.intervals import paired_difference, scores_with_intervals
-from deepsep.evaluation.metrics import METRIC_NAMES
+from deepsep.evaluation.intervals import METRIC_NAMES, paired_difference, scores_with_intervals
 from deepsep.evaluation.population import read_weights
 from deepsep.model import for_table
 from deepsep.report.findings import check_population
@@ -30,7 +29,6 @@ from deepsep.study.verdict import comparison_frame, comparison_text, comparison_
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[Any]
 OnStep = Callable[[float, float, str], object]
 
 COMPARED_METHODS = tuple(name for name, record in CATALOGUE.items() if record.compared)

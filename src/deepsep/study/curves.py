@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from deepsep.report.svg import tag, ticks
+from deepsep.report.figures import tag, ticks
 from deepsep.study.study_models import ENSEMBLE_NN, in_order
 
 if TYPE_CHECKING:

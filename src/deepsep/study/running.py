@@ -14,8 +14,7 @@ from deepsep.core.column_kinds import kind_of
 from deepsep.errors import DataError, DeepSepError
 from deepsep.evaluation.out_of_fold import in_parallel
 from deepsep.files.atomic import writing
-from deepsep.study.cells import Cell, is_done, run_cell
-from deepsep.study.splits import LABELED_SIZES, RowPlan, plan
+from deepsep.study.cells import LABELED_SIZES, Cell, RowPlan, is_done, plan, run_cell
 from deepsep.study.study_models import DEFAULT_METHODS, changed_defaults, parameters
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deepsep.evaluation.metrics import METRIC_NAMES
+from deepsep.evaluation.intervals import METRIC_NAMES
 from deepsep.report.wording import join_words, percent, points, span
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
 """Find segments in survey answers: one-hot encoding, latent Dirichlet allocation, profiles, names."""
 
-from deepsep.survey.assigning import Assigned, assign_segments
-from deepsep.survey.names import read_names, write_names
+from deepsep.survey.answer_profiles import read_names, write_names
 from deepsep.survey.questions import Question
-from deepsep.survey.segment_files import write_segments
+from deepsep.survey.segment_files import Assigned, assign_segments, write_segments
 from deepsep.survey.survey_segments import SurveySegments
 
 __all__ = [

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
+from deepsep.core.arrays import Array
 from deepsep.survey.lda import AnswersLDA, fit_lda
-
-Array = NDArray[Any]
 
 OnStep = Callable[[int, int, str], object]  # steps done, total steps, what comes next
 

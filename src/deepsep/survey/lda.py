@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, psi
 from sklearn.cluster import KMeans
 from sklearn.decomposition import LatentDirichletAllocation, TruncatedSVD
 
+from deepsep.core.arrays import Array
 from deepsep.errors import DataError
-
-Array = NDArray[Any]
 
 
 class AnswersLDA(LatentDirichletAllocation):

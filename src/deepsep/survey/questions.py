@@ -11,12 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 
+from deepsep.core.arrays import Array
 from deepsep.errors import DataError
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,18 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import is_integer, private_generator, require, row_weights
 from deepsep.core.threads import one_blas_thread
 from deepsep.errors import DataError, DeepSepWarning, ModelFileError
-from deepsep.survey.answer_profiles import count_answers, make_profiles, suggest_names
+from deepsep.survey.answer_profiles import apply_names, count_answers, make_profiles, suggest_names
 from deepsep.survey.choosing_k import OnStep, choose_k, compare_k
 from deepsep.survey.lda import AnswersLDA, fit_lda
-from deepsep.survey.names import apply_names
 from deepsep.survey.questions import Column, Question, encode, read_column, read_question
-
-Array = NDArray[Any]
 
 
 class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep.core.column_kinds import ColumnType, kind_of
 from deepsep.core.labels import as_labels
-from deepsep.core.notices import warn
-from deepsep.errors import DataError, Setting
+from deepsep.errors import DataError, Setting, warn
 from deepsep.table.column_types import LEADING_ZERO, MISSING_WORDS
 from deepsep.table.dates import DATE_PATTERN, OTHER_DATE, DateColumn
 from deepsep.table.leaks import one_sided

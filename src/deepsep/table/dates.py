@@ -9,8 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.core.notices import warn
-from deepsep.errors import DataError, Setting
+from deepsep.errors import DataError, Setting, warn
 from deepsep.table.unreadable import UnreadableCells
 
 TIME_PATTERN = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"

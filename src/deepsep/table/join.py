@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from deepsep.core.notices import warn
-from deepsep.errors import DataError, ParameterError, Setting, shown
+from deepsep.errors import DataError, ParameterError, Setting, shown, warn
 from deepsep.table.column_types import labels_of
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN, read_drawn

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.core.notices import warn
+from deepsep.errors import warn
 from deepsep.table.unreadable import UnreadableCells
 
 # Ways to write a number, and the character to remove from each; a comma that remains is the decimal comma.

@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deepsep.core.checks import with_fields
 from deepsep.core.column_kinds import ColumnType
-from deepsep.core.fields import with_fields
 from deepsep.errors import DataError, Setting
 from deepsep.table.arrow_frames import checked, to_frame
 from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table

@@ -13,9 +13,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from deepsep.core.checks import is_integer
+from deepsep.core.checks import is_integer, with_fields
 from deepsep.core.column_kinds import ColumnType
-from deepsep.core.fields import with_fields
 from deepsep.core.labels import given_labels
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from deepsep.core.worker_processes import without_interrupts
+from deepsep.core.threads import without_interrupts
 from deepsep.errors import DataError, missing_package
 
 CURE = "Save it again in SPSS, or as CSV."

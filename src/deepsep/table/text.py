@@ -18,8 +18,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from deepsep.core.notices import warn
-from deepsep.errors import DataError, Setting
+from deepsep.errors import DataError, Setting, warn
 from deepsep.table.locations import NAMELESS_PREFIX, READABLE_FORMATS, FileType, open_bytes
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 

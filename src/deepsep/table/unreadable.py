@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from deepsep.core.notices import warn
-from deepsep.errors import DataError, Setting
+from deepsep.errors import DataError, Setting, warn
 
 
 @dataclass

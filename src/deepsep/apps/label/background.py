@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from deepsep.apps.label.refit import Job, Refit, refit
-from deepsep.core.worker_processes import end_with, without_interrupts
+from deepsep.core.threads import end_with, without_interrupts
 
 MAX_FAILURES = 3  # in a row
 

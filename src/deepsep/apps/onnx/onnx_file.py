@@ -16,8 +16,8 @@ from deepsep.apps.onnx.onnx_graph import Graph, Tensor
 from deepsep.apps.onnx.onnx_table import check_expressible, declare_columns, encode_table, far_columns
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.deep_separation.deepsep import DeepSep
-from deepsep.core.magnitudes import MAX_MAGNITUDE
 from deepsep.core.model_parts import estimator_of, is_pipeline
+from deepsep.core.scaling import MAX_MAGNITUDE
 from deepsep.errors import ParameterError
 from deepsep.files.atomic import replace_file
 from deepsep.scoring.who_scores import label_of, schema_of, student_of, with_student

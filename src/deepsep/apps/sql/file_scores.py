@@ -17,7 +17,7 @@ from deepsep.apps.sql.connections import Connection
 from deepsep.apps.sql.database import open_writer
 from deepsep.apps.sql.into_tables import check_key_given, score_into
 from deepsep.apps.sql.scores_table import ScoresTable
-from deepsep.core.fields import with_fields
+from deepsep.core.checks import with_fields
 from deepsep.errors import DataError, Setting
 from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision
 from deepsep.scoring.files import plan_parts, warn_of_failed

@@ -11,7 +11,7 @@ from deepsep.apps.sql.database import open_reader, open_writer
 from deepsep.apps.sql.into_tables import check_key_given, saying_what_is_written, score_into, settings_of
 from deepsep.apps.sql.query import Query, QueryTable
 from deepsep.apps.sql.scores_table import ScoresTable
-from deepsep.core.fields import with_fields
+from deepsep.core.checks import with_fields
 from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision
 from deepsep.scoring.job import BATCH_ROWS, THIS_MACHINE, Progress, Resources, Scoring
 from deepsep.scoring.local import result_types

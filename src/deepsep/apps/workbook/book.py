@@ -34,8 +34,7 @@ from deepsep.apps.workbook.sheets import (
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import in_batches, take
-from deepsep.evaluation.holm import holm
-from deepsep.evaluation.intervals import effective
+from deepsep.evaluation.intervals import effective, holm
 from deepsep.evaluation.population import read_weights
 from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS
 from deepsep.files.atomic import writing

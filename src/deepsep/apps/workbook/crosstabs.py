@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from deepsep.core.column_kinds import kind_of, seconds_of
-from deepsep.report.profiles import ratio
+from deepsep.report.readable import ratio
 
 Array = NDArray[Any]
 Kind = Literal["number", "date", "category", "text"]

@@ -21,18 +21,15 @@ from deepsep.classifiers.known_shares import WithPriors, shift_to_shares
 from deepsep.core.arrays import Array
 from deepsep.core.label_origins import read_origins
 from deepsep.core.labels import Labels
-from deepsep.core.mixture import Mixture
-from deepsep.core.notices import warn
 from deepsep.core.probability import shifted
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import DeepSepWarning, InterruptWarning, LabelError, LabelWarning
+from deepsep.errors import DeepSepWarning, InterruptWarning, LabelError, LabelWarning, warn
 from deepsep.evaluation.conformal import ConformalSets, conformal_sets
-from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_error
+from deepsep.evaluation.expected_accuracy import Evidence, expected_accuracy, jackknife_error
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.learning_curve import LearningCurve, fit_subsets, learning_curve
 from deepsep.evaluation.out_of_fold import OutOfFold
-from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
+from deepsep.evaluation.pooling import HeldOutLabels, Mixture, fit_pool
 
 
 @settings

@@ -6,11 +6,9 @@ import numpy as np
 
 from deepsep.core.arrays import Array
 from deepsep.core.label_origins import LabelOrigins, contradict_shares
-from deepsep.core.notices import warn
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import LabelWarning, Setting
-from deepsep.evaluation.evidence import UnseenClasses
-from deepsep.evaluation.expected_accuracy import unseen_classes
+from deepsep.errors import LabelWarning, Setting, warn
+from deepsep.evaluation.expected_accuracy import UnseenClasses, unseen_classes
 
 
 def warn_of_origins(origins: LabelOrigins, rows: TrainingRows, shares: Array | None) -> None:

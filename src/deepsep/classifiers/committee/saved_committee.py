@@ -15,8 +15,7 @@ from deepsep.core.arrays import below, checked_array
 from deepsep.core.label_origins import LABEL_ORIGINS, LabelOrigins
 from deepsep.core.labels import codes_of
 from deepsep.errors import ModelFileError
-from deepsep.evaluation.evidence import UnseenClasses
-from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
+from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, UnseenClasses
 from deepsep.evaluation.learning_curve import LearningCurve
 from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart

@@ -23,7 +23,6 @@ from deepsep.core.arrays import Array, below, checked_array
 from deepsep.core.checks import is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
-from deepsep.core.notices import warn
 from deepsep.core.probability import (
     check_probabilities,
     fit_temperature,
@@ -33,7 +32,7 @@ from deepsep.core.probability import (
 from deepsep.core.scaling import Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import CollapseWarning, InterruptWarning, LabelWarning, ParameterError, StopTraining
+from deepsep.errors import CollapseWarning, InterruptWarning, LabelWarning, ParameterError, StopTraining, warn
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.evaluation.population import to_population

@@ -15,10 +15,9 @@ from deepsep.classifiers.in_context.context_draw import draw_context
 from deepsep.classifiers.known_shares import WithPriors
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import require
-from deepsep.core.notices import warn
 from deepsep.core.probability import mixture_weights
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import DeepSepWarning, ModelFileError
+from deepsep.errors import DeepSepWarning, ModelFileError, warn
 from deepsep.evaluation.folds import LabeledFold
 from deepsep.networks import choose_device
 

@@ -18,11 +18,10 @@ from deepsep.classifiers.declared_settings import integer, real, setting, settin
 from deepsep.classifiers.known_shares import WithPriors
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.label_origins import contradict_shares
-from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, Setting, shown
+from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, Setting, shown, warn
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.solvers.curvature import MAX_MATRIX_FEATURES

@@ -1,9 +1,5 @@
 """The accuracies in the paper's Table 1, in %."""
 
-from __future__ import annotations
-
-PAPER_SIZES = (35, 50, 125, 250, 500, 1250, 2500)
-
 # For each model, one row per shuffle and one column per size.
 PAPER_TABLE: dict[str, tuple[tuple[float, ...], ...]] = {
     "LightGBM": (
@@ -48,14 +44,4 @@ PAPER_TABLE: dict[str, tuple[tuple[float, ...], ...]] = {
         (44.49, 44.88, 50.33, 53.46, 56.86, 59.39, 60.44),
         (45.53, 48.85, 51.37, 55.90, 58.43, 59.48, 59.96),
     ),
-}
-
-# The last block of the table. The shuffles above are rounded, so their averages can differ from these by 0.01.
-PAPER_AVERAGES: dict[str, tuple[float, ...]] = {
-    "LightGBM": (33.61, 38.79, 47.21, 52.48, 56.22, 58.51, 60.15),
-    "TSVM": (39.42, 41.39, 44.00, 48.98, 50.79, 51.11, 51.90),
-    "Mean Teacher": (40.98, 43.19, 47.87, 51.94, 55.14, 58.81, 59.65),
-    "Initial NN": (40.96, 42.81, 44.98, 49.65, 52.75, 56.80, 59.03),
-    "DeepSep-NN": (42.47, 44.17, 48.51, 53.50, 55.84, 57.85, 58.83),
-    "DeepSep-Ensemble": (42.75, 44.57, 48.71, 53.26, 56.17, 58.31, 59.34),
 }
