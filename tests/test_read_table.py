@@ -364,7 +364,7 @@ def test_a_few_words_among_numbers_are_missing_values_with_a_warning(tmp_path):
     [
         (b"", {}, r"is empty \(0 bytes\)"),
         (b" \n\r\n", {}, "only blank lines"),
-        (b"a,b,c\n", {}, r"header \(a, b, c\) but no rows"),
+        (b"a,b,c\n", {}, r"columns \(a, b, c\) but no rows"),
         (b"a,b\n1,2\n3\n5,6\n", {}, "line 3: 1 values, but the header has 2.*cut off"),
         (b'a,b\n1,"x\ny"\n3,4,5\n6,7,8,9\n', {}, r"line 4: 3 values.*\(2 lines are like this\).*double quotes"),
         (b"a,b\nr1,1,2\nr2,3,4\n", {}, "one more value than the header.*row names"),

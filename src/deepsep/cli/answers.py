@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from deepsep.table import read_table
 from deepsep.table.batches import OpenFiles, open_files
 from deepsep.table.reading_settings import Reading
-from deepsep.table.text import load_bytes, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,10 +50,12 @@ def _raw_cells(table: OpenFiles) -> dict[str, pd.Series[Any]]:
     """Return the columns as text exactly as in the file; empty for formats that mark missing values themselves."""
     import pandas as pd
 
+    from deepsep.table.reading import joined
+
     frames = []
     for file in table.tables:
         if file.form is not None:
-            frames.append(read_text(file.form, load_bytes(file.form) or b"").to_pandas())
+            frames.append(joined(table, table.names, file.pieces(1_000_000, table.names)).to_pandas())
         elif file.kind == "excel":
             frames.append(file.cells.map(lambda value: value if isinstance(value, str) else None).astype("str"))
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()

@@ -18,7 +18,7 @@ from deepsep.core.labels import Labels, as_labels, given_labels
 from deepsep.errors import DataError, ParameterError, Setting, Worded
 from deepsep.scoring.to_label import LABEL_SHEET
 from deepsep.table.batches import Opened, OpenFiles, open_files, open_table
-from deepsep.table.columns import as_frame, key_text
+from deepsep.table.columns import as_frame, key_text, tidied
 from deepsep.table.drawn import DRAWN_COLUMN, read_drawn, word_or_column
 from deepsep.table.excel import sheet_names
 from deepsep.table.external import ExternalRows, RepeatedRows
@@ -37,7 +37,6 @@ from deepsep.table.sampling import (
     sample_rows,
 )
 from deepsep.table.source import TableInMemory
-from deepsep.table.typed_cells import tidied
 
 if TYPE_CHECKING:
     from deepsep.table.source import Source

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from deepsep.core.column_kinds import ColumnType
 from deepsep.errors import DataError
 from deepsep.table.arrow_frames import checked
-from deepsep.table.column_types import WHOLE_NUMBER, trimmed
+from deepsep.table.column_types import WHOLE_NUMBER, trimmed, typed
+from deepsep.table.columns import tidied
 from deepsep.table.dates import DateColumn
-from deepsep.table.excel import read_cells
+from deepsep.table.excel import read_cells, sheet_frame
 from deepsep.table.external import ExternalRows
 from deepsep.table.locations import (
     MEMORY_GROWTH,
@@ -34,13 +35,12 @@ from deepsep.table.locations import (
 )
 from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.source import Names, Pairs, Types
+from deepsep.table.source import Names, Pairs, Source, Types
 from deepsep.table.spss import read_spss
-from deepsep.table.text import TextFormat, check_unique, stream_text
-from deepsep.table.typed_cells import sheet_frame, tidied, typed_table
+from deepsep.table.text import TextFormat, check_unique
 
 
-class TableFile:
+class TableFile(Source):
     """A file of rows: its columns are read at once, its rows on request."""
 
     def __init__(
@@ -53,26 +53,25 @@ class TableFile:
     ) -> None:
         type = type or file_type(path)
         self.path, self.reading, self.kind = path, reading, type.kind
-        self.n_rows: int | None = None  # None for a text file, until ``count_rows`` has read it
+        self.n_rows: int | None = None  # None for a text file, until its rows have been examined or counted
         self.form: TextFormat | None = None  # of a text file
         self.cells = pd.DataFrame()  # all cells of an Excel or SPSS file, which cannot be read in part
-        self.bytes_needed = 0.0  # memory to read a Parquet or Feather file
+        self.bytes_needed = 0.0  # memory to read all rows, if they are not in memory yet
         self._schema: Any = None
         self._integers: dict[str, bool] = {}
         self._frames: dict[str | None, pd.DataFrame] = {}
-        self._counted = 0  # rows of a text file, once they have been examined
         with readable(path):
             if self.kind == "text":
                 self.form = TextFormat.of(path, type, reading)
-                self.names = self.form.names
+                self.names, self.bytes_needed = self.form.names, self.form.n_bytes * MEMORY_GROWTH["text"]
             elif self.kind == "parquet":
                 with pq.ParquetFile(path) as file:
                     self._schema, about = file.schema_arrow, file.metadata
-                    self.names, self.n_rows = self._schema.names, about.num_rows
+                self.n_rows = about.num_rows
                 self.bytes_needed = 3.0 * sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
             elif self.kind == "feather":
                 with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
-                    self._schema, self.names = file.schema, file.schema.names
+                    self._schema = file.schema
                     self.n_rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
                 self.bytes_needed = path.stat().st_size * MEMORY_GROWTH["feather"]
             elif self.kind == "excel":
@@ -80,15 +79,15 @@ class TableFile:
             else:
                 check_memory(path, path.stat().st_size * MEMORY_GROWTH["spss"], max_bytes)
                 self.cells = read_spss(path)
-        if self.kind in ("excel", "spss"):
+        if self._schema is not None:
+            self.names = self._schema.names
+        elif self.form is None:
             self.names, self.n_rows = self.cells.columns.astype(str).tolist(), len(self.cells)
         check_unique(path, self.names)
 
     def _frame(self, id: str | None) -> pd.DataFrame:
         """Return the rows of an Excel or SPSS file, typed; text among the identifiers stays text."""
         if id not in self._frames:
-            if not len(self.cells):
-                raise DataError(f"{self.path} has {len(self.names)} columns but no rows. Write the table again.")
             excel = self.kind == "excel"
             frame = sheet_frame(self.cells, None, id, {}, self.reading.dayfirst) if excel else self.cells.copy()
             self._frames = {id: tidied(frame, self.kind, None, id, {})}
@@ -103,16 +102,11 @@ class TableFile:
     def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:
         """Yield tables, the cells of a text file as text, or DataFrames of Excel and SPSS files."""
         with readable(self.path):
-            for table, _ in self._tables(rows, columns):
-                yield table
+            yield from self._slices(rows, list(columns), (), None)
 
-    def typed_frame(
-        self, cells: Any, types: Mapping[str, ColumnType], unconverted: Sequence[str | None]
-    ) -> pd.DataFrame:
+    def typed_frame(self, cells: Any, types: Types, unconverted: Sequence[str | None]) -> pd.DataFrame:
         """Return cells of a text file as a DataFrame of typed columns."""
-        assert self.form is not None
-        table = typed_table(cells, self.form.delimiter, types, unconverted, self.reading.dayfirst)
-        return pd.DataFrame(table.to_pandas())
+        return pd.DataFrame(self._typed(cells, types, unconverted, {}).to_pandas())
 
     def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield tables of ``rows`` rows (the last may be shorter): Arrow's, but for Excel and SPSS files DataFrames.
@@ -122,22 +116,35 @@ class TableFile:
         columns of text to read dictionary-encoded, if the file is a Parquet file.
         """
         with readable(self.path):
-            known = self._examine({name: types[name] for name in columns if name in types and name != id})
+            examined = self._examine({name: types[name] for name in columns if name in types and name != id})
             done = 0
-            for table, share in self._tables(rows, columns, dictionaries, id):
+            for table in self._slices(rows, list(columns), dictionaries, id):
                 if self.form is not None:
-                    table = typed_table(table, self.form.delimiter, types, (id,), self.reading.dayfirst, known=known)
-                    if id is not None:
-                        table = self._with_identifiers(table, id)
+                    table = self._typed(table, types, (id,), examined)
+                    if id is not None and self.plain_integers(id):
+                        integers = pc.cast(pc.utf8_trim_whitespace(table[id]), pa.int64())
+                        table = table.set_column(table.column_names.index(id), id, integers)
                 done += len(table)
-                yield table, min(done / self._counted, 1.0) if self._counted else share
+                yield table, min(done / max(self.rows_at_most, 1), 1.0)
 
-    def _with_identifiers(self, table: Any, id: str) -> Any:
-        """Return a table of a text file with plain integers among its identifiers as integers."""
-        if not self.plain_integers(id):
-            return table
-        integers = pc.cast(pc.utf8_trim_whitespace(table[id]), pa.int64())
-        return table.set_column(table.column_names.index(id), id, integers)
+    def _typed(self, cells: Any, types: Types, unconverted: Sequence[str | None], examined: Mapping[str, Any]) -> Any:
+        """Return cells of a text file as an Arrow table; ``examined`` are columns known from the whole file."""
+        assert self.form is not None
+        columns = {}
+        for name in cells.column_names:
+            if name in unconverted:
+                columns[name] = cells[name]
+            elif name in examined:
+                columns[name] = examined[name].read(trimmed(cells[name]))
+            else:
+                columns[name] = typed(
+                    cells[name],
+                    name,
+                    wanted=types.get(name),
+                    delimiter=self.form.delimiter,
+                    dayfirst=self.reading.dayfirst,
+                )
+        return pa.table(columns)
 
     @property
     def rows_at_most(self) -> int:
@@ -148,7 +155,7 @@ class TableFile:
         """Return the Arrow type of a column of identifiers, which holds for the whole file, not only its first rows."""
         if self.form is not None:
             return pa.int64() if self.plain_integers(name) else pa.string()
-        if self.kind in ("excel", "spss"):
+        if self._schema is None:
             return pa.Schema.from_pandas(self._frame(name)[[name]]).field(name).type
         kind = self._schema.field(name).type
         return kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -173,61 +180,50 @@ class TableFile:
         numbers = {name: NumberStyle(name, self.form.delimiter) for name in types if types[name] == "number"}
         dates = {name: DateColumn(name, self.reading.dayfirst) for name in types if types[name] == "date"}
         doubtful: list[str] = []
-        self._counted = 0
+        n_rows = 0
         for table in self._pieces([*numbers, *dates]):
-            self._counted += len(table)
+            n_rows += len(table)
             for name, column in dates.items():
                 column.examine(trimmed(table[name]))
             others = [name for name in numbers if name not in doubtful]  # most are plain numbers, which is quick to see
             doubtful += [name for name in others if plain_numbers(trimmed(table[name])) is None]
+        self.n_rows = n_rows if numbers or dates else self.n_rows
         for table in self._pieces(doubtful):
             for name in doubtful:
                 numbers[name].examine(trimmed(table[name]))
-        known = numbers | dates
+        examined = numbers | dates
         for name in types:
-            if name in known:
-                known[name].report(wanted=True)
-        return known
+            if name in examined:
+                examined[name].report(wanted=True)
+        return examined
 
     def _pieces(self, columns: list[str]) -> Iterator[Any]:
         """Yield some columns of a text file, a piece at a time."""
         cells = 1_000_000  # most cells examined at a time, so that a wide table takes no more memory than a batch does
-        piece = 100_000  # most rows examined at a time
+        rows = 100_000  # most rows examined at a time
         if columns and self.form is not None:
-            rows = max(min(piece, cells // len(columns)), 1)
-            yield from stream_text(self.form, rows, columns, lambda done: None)
-
-    def _tables(
-        self, rows: int, columns: Sequence[str], dictionaries: Sequence[str] = (), id: str | None = None
-    ) -> Iterator[tuple[Any, float]]:
-        if self.form is not None:
-            size, read = max(self.path.stat().st_size, 1), [0]
-            for table in stream_text(self.form, rows, columns, lambda done: read.append(done)):
-                yield table, min(read[-1] / size, 1.0)
-                del read[:-1]
-            return
-        done, total = 0, max(self.n_rows or 0, 1)
-        for table in self._slices(rows, list(columns), dictionaries, id):
-            done += len(table)
-            yield table, done / total
+            yield from self.form.tables(max(min(rows, cells // len(columns)), 1), columns)
 
     def _slices(self, rows: int, columns: list[str], dictionaries: Sequence[str], id: str | None) -> Iterator[Any]:
-        if self.kind in ("excel", "spss"):
-            frame = self._frame(id)
-            for start in range(0, len(frame), rows):
-                yield frame.iloc[start : start + rows][columns].reset_index(drop=True)
+        """Yield what is in the file, ``rows`` rows at a time."""
+        if self.form is not None:
+            yield from self.form.tables(rows, columns)
         elif self.kind == "parquet":
             texts = [name for name in dictionaries if _is_text(self._schema.field(name).type)]
             # Buffers read ahead would stay until the end of the file.
             with pq.ParquetFile(self.path, memory_map=False, pre_buffer=False, read_dictionary=texts) as file:
                 for batch in file.iter_batches(rows, columns=columns):
                     yield pa.Table.from_batches([checked(batch)]).select(columns)
-        else:
+        elif self.kind == "feather":
             with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
                 for i in range(file.num_record_batches):
                     table = checked(pa.Table.from_batches([file.get_batch(i)]).select(columns))
                     for start in range(0, len(table), rows):
                         yield table.slice(start, rows)
+        else:
+            frame = self._frame(id)
+            for start in range(0, len(frame), rows):
+                yield frame.iloc[start : start + rows][columns].reset_index(drop=True)
 
 
 @dataclass(frozen=True)
@@ -277,12 +273,6 @@ def open_files(named: Named | OpenFiles, reading: Reading = AS_DETECTED, max_byt
     if types[0].kind == "spss" and len(files) > 1:
         raise DataError(f"{place}: SPSS files are read one by one. Write them to one file, or as Parquet.")
     tables = [TableFile(file, reading, type=type, max_bytes=max_bytes) for file, type in zip(files, types, strict=True)]
-    _check_together(tables)
-    return OpenFiles(place, tables)
-
-
-def _check_together(tables: Sequence[TableFile]) -> None:
-    """Raise unless all files have the same columns, in any order, and text files the same delimiter."""
     first = tables[0]
     for table in tables:
         if differ := sorted(set(table.names) ^ set(first.names)):
@@ -295,6 +285,7 @@ def _check_together(tables: Sequence[TableFile]) -> None:
                 f"{table.path} has {table.form.delimiter!r} between its columns, and {first.path.name} has "
                 f"{first.form.delimiter!r}. All files of a table need the same."
             )
+    return OpenFiles(place, tables)
 
 
 def same_identifiers(tables: Sequence[TableFile], id: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from deepsep.core.column_kinds import ColumnType, kind_of
 from deepsep.core.labels import as_labels
 from deepsep.errors import DataError, Setting, warn
-from deepsep.table.column_types import LEADING_ZERO, MISSING_WORDS
+from deepsep.table.column_types import LEADING_ZERO, MISSING_WORDS, identifiers_of, labels_of
 from deepsep.table.dates import DATE_PATTERN, OTHER_DATE, DateColumn
 from deepsep.table.leaks import one_sided
 from deepsep.table.locations import closest, find_column
@@ -196,6 +196,24 @@ def cut_long_cells(frame: pd.DataFrame, apart: Sequence[str | None] = ()) -> pd.
         f"{MAX_CELL_CHARACTERS:,} characters are used."
     )
     return frame.assign(**columns)
+
+
+def tidied(
+    frame: pd.DataFrame, kind: str, label: str | None, id: str | None, types: Mapping[str, ColumnType]
+) -> pd.DataFrame:
+    """Return the rows of a table of some kind with labels, identifiers and types as they were asked for."""
+    if label is not None:
+        find_column(frame.columns, label, "label column")
+        frame[label] = labels_of(frame[label], typed=kind not in ("text", "excel"))
+    if id is not None:
+        find_column(frame.columns, id, "id column")
+        if kind == "text":  # other formats store the types
+            frame[id] = identifiers_of(frame[id])
+    for name, wanted in types.items():
+        find_column(frame.columns, name, setting="types")
+        if wanted == "text" and name not in (label, id):  # as a category, digits are not read as numbers later
+            frame[name] = convert(frame[name], "text").astype("category")
+    return cut_long_cells(frame, apart=(label, id))
 
 
 def check_names(schema: dict[str, ColumnType], left_out: dict[str, str], names: Any) -> None:

@@ -1,15 +1,20 @@
-"""Read the cells of an Excel sheet."""
+"""The cells of an Excel sheet, as they are and as typed columns."""
 
 from __future__ import annotations
 
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from deepsep.errors import DataError, Setting, missing_package
+from deepsep.table.column_types import trimmed, typed
 from deepsep.table.locations import MEMORY_GROWTH, check_memory, readable
+from deepsep.table.numbers import DECIMAL_COMMA, NumberStyle
+from deepsep.table.source import Types
 from deepsep.table.text import names_in
 
 
@@ -60,3 +65,36 @@ def _check_archive(path: Path, max_bytes: int | None) -> None:
                             f"{path}: its part {file.filename} defines entities, which Excel never writes; it may be "
                             "made to exhaust the memory, and is not opened. Ask where it comes from."
                         )
+
+
+def sheet_frame(
+    cells: pd.DataFrame, label: str | None, id: str | None, types: Types, dayfirst: bool | None
+) -> pd.DataFrame:
+    """Return cells of a sheet as typed columns; text among them is read as in a text file."""
+    columns = {}
+    for name, column in cells.items():
+        if column.map(lambda value: isinstance(value, str)).any():
+            text = pa.chunked_array([pa.array(_as_text(str(name), column), pa.string())])
+            if name not in (label, id):
+                text = typed(text, str(name), wanted=types.get(str(name)), delimiter="\t", dayfirst=dayfirst)
+            columns[name] = pa.table({"": text}).to_pandas()[""]
+        else:
+            columns[name] = column.infer_objects()
+    return pd.DataFrame(columns)
+
+
+def _as_text(name: str, column: pd.Series[Any]) -> list[str | None]:
+    """Return cells as text, real numbers with the decimal mark of the numbers that are written as text."""
+    words = [value if isinstance(value, str) else None for value in column]
+    style = NumberStyle(name, "\t")
+    style.examine(trimmed(pa.chunked_array([pa.array(words, pa.string())])))
+    comma = style.style == DECIMAL_COMMA
+
+    def text(value: Any) -> str | None:
+        if pd.isna(value):
+            return None
+        if isinstance(value, float):
+            return str(int(value)) if value.is_integer() else str(value).replace(".", "," if comma else ".")
+        return str(value)
+
+    return [word if word is not None else text(value) for word, value in zip(words, column, strict=True)]

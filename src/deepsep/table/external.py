@@ -8,14 +8,11 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from deepsep.errors import DataError
-from deepsep.table.arrow_frames import key_hashes, to_frame
-from deepsep.table.locations import check_memory
-from deepsep.table.source import Names, Pairs, SomeRows, Types
+from deepsep.table.arrow_frames import key_hashes
+from deepsep.table.source import Names, Pairs, SomeRows, Source, Types
 
 Array = NDArray[Any]
 
@@ -50,12 +47,11 @@ class ExternalRows(ABC):
         """Open the rows, sorted by ``id`` if it is given; ``unique``: raise if two rows have the same."""
 
 
-class OpenRows:
+class OpenRows(Source):
     """Open external rows, as a source."""
 
     def __init__(self, table: ExternalTable) -> None:
         self.table, self.names, self.n_rows = table, table.names, table.n_rows
-        self.rows_at_most, self.id_type = table.n_rows, table.id_type
 
     def pieces(self, rows: int, columns: Names) -> Iterator[Any]:
         """Yield Arrow tables."""
@@ -66,7 +62,11 @@ class OpenRows:
         done = 0
         for piece in self.pieces(rows, columns):
             done += len(piece)
-            yield piece, min(done / max(self.n_rows, 1), 1.0)
+            yield piece, min(done / max(self.table.n_rows, 1), 1.0)
+
+    def id_type(self, name: str) -> Any:
+        """Return the Arrow type of a column of identifiers."""
+        return self.table.id_type(name)
 
 
 class RepeatedRows(OpenRows):
@@ -82,14 +82,13 @@ class RepeatedRows(OpenRows):
 
     def pieces(self, rows: int, columns: Names) -> Iterator[Any]:
         """Yield Arrow tables, or raise if their keys are not those of before."""
-        known, hashes, done = self.keys, [np.empty(0, np.uint64)], 0
+        hashes, done = [np.empty(0, np.uint64)], 0
+        known = self.keys
         for piece in self.table.pieces(rows, list(dict.fromkeys([*columns, self.id]))):
-            own = key_hashes(piece[self.id])
-            if known is None:
-                hashes.append(own)
-            elif not np.array_equal(own, known[done : done + len(own)]):
+            hashes.append(key_hashes(piece[self.id]))
+            if known is not None and not np.array_equal(hashes.pop(), known[done : done + len(piece)]):
                 self._refuse()
-            done += len(own)
+            done += len(piece)
             yield piece.select(columns)
         if known is None:
             self.keys = np.concatenate(hashes)
@@ -108,18 +107,3 @@ class RepeatedRows(OpenRows):
             "times, and draws a part of the unlabelled ones itself. Leave out random(), samples and limit, or fit "
             "again when nothing writes to the table."
         )
-
-
-def read_external(rows: ExternalRows, id: str | None, max_bytes: int | None) -> pd.DataFrame:
-    """Return all rows, sorted by identifiers if there are any."""
-    batch_rows = 50_000
-    growth = 4.0  # bytes of memory needed, per byte of the rows as Arrow
-    with rows.open(id) as table:
-        pieces, size = [], 0
-        for piece in table.pieces(batch_rows, table.names):
-            pieces.append(piece)
-            size += piece.nbytes
-            check_memory(rows, growth * size * max(table.n_rows / sum(map(len, pieces)), 1.0), max_bytes)
-        if not pieces:
-            raise DataError(f"{rows} gives {len(table.names)} columns but no rows. Check its conditions.")
-        return to_frame(pa.concat_tables(pieces, promote_options="permissive"), id)

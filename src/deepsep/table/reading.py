@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from deepsep.core.checks import with_fields
 from deepsep.core.column_kinds import ColumnType
 from deepsep.errors import DataError, Setting
-from deepsep.table.arrow_frames import checked, to_frame
+from deepsep.table.arrow_frames import to_frame
 from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
-from deepsep.table.external import read_external
-from deepsep.table.locations import MEMORY_GROWTH, Named, Place, check_memory, find_column, readable
+from deepsep.table.columns import tidied
+from deepsep.table.excel import sheet_frame
+from deepsep.table.external import ExternalRows
+from deepsep.table.locations import Named, check_memory, find_column, readable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.text import load_bytes, read_text
-from deepsep.table.typed_cells import sheet_frame, tidied
 
 
 def read_table(
@@ -98,19 +97,20 @@ def read_table(
     types = check_types(types)
     table = open_table(path, reading, max_bytes)
     with readable(table):
-        if not isinstance(table, OpenFiles):
-            return tidied(read_external(table, id, max_bytes), "query", label, id, types)
-        if table.kind == "text":
-            frame = _read_text(table.tables, label, id, types, max_bytes)
-        elif table.kind == "excel":
-            cells = pd.concat([each.cells for each in table.tables], ignore_index=True)
-            frame = sheet_frame(cells, label, id, types, table.tables[0].reading.dayfirst)
-        elif table.kind == "spss":
-            frame = table.tables[0].cells.copy()
-        else:
-            frame = _read_arrow(table.place, table.tables, id, max_bytes)
+        if isinstance(table, ExternalRows):
+            return _read_external(table, label, id, types, max_bytes)
+        for name, role in ((label, "label column"), (id, "id column")):
+            if name is not None:
+                find_column(table.names, name, role)
+        check_memory(table, sum(file.bytes_needed for file in table.tables), max_bytes)
+        if table.in_parts:
+            pieces = (piece for file in table.tables for piece in file.pieces(1_000_000, table.names))
+            return typed_rows(joined(table, table.names, pieces), table.tables[0], label, id, types)
+        frame = pd.concat([file.cells for file in table.tables], ignore_index=True)
         if not len(frame):
-            raise DataError(f"{table} has {frame.shape[1]} columns but no rows. Write the table again.")
+            raise _no_rows(table, table.names)
+        if table.kind == "excel":
+            frame = sheet_frame(frame, label, id, types, table.tables[0].reading.dayfirst)
         return tidied(frame, table.kind, label, id, types)
 
 
@@ -127,49 +127,44 @@ def check_types(types: Mapping[str, ColumnType] | None) -> dict[str, ColumnType]
     return wanted
 
 
-def _read_text(
-    tables: Sequence[TableFile],
-    label: str | None,
-    id: str | None,
-    types: dict[str, ColumnType],
-    max_bytes: int | None,
-) -> pd.DataFrame:
-    files, forms = [table.path for table in tables], [table.form for table in tables if table.form is not None]
-    place = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
-    allowed = check_memory(place, sum(file.stat().st_size for file in files) * MEMORY_GROWTH["text"], max_bytes)
-    for name, role in ((label, "label column"), (id, "id column")):
-        if name is not None:
-            find_column(forms[0].names, name, role)
-    for name in types:
-        find_column(forms[0].names, name, setting="types")
-    cells, left = [], allowed / MEMORY_GROWTH["text"]
-    for form in forms:
-        data = load_bytes(form, left)
-        if data is None:  # a large compressed file
-            check_memory(form.path, allowed * 1.01, max_bytes)
-        cells.append(read_text(form, data or b"").select(forms[0].names))
-        left -= len(data or b"")
-        del data
-    return tables[0].typed_frame(pa.concat_tables(cells), types, (label, id))
-
-
-def _read_arrow(place: Place, files: Sequence[TableFile], id: str | None, max_bytes: int | None) -> pd.DataFrame:
-    check_memory(place, sum(file.bytes_needed for file in files), max_bytes)
-    tables = [_read_arrow_file(file) for file in files]
+def joined(source: object, names: list[str], pieces: Iterable[Any]) -> Any:
+    """Return pieces of a table as one, or raise if there are none, or if their types do not go together."""
+    parts = [piece.select(names) for piece in pieces]
+    if not sum(map(len, parts)):
+        raise _no_rows(source, names)
     try:
-        parts = [table.select(tables[0].column_names) for table in tables]
-        whole = pa.concat_tables(parts, promote_options="permissive")
+        return pa.concat_tables(parts, promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(
-            f"the files of {place} do not go together ({str(error).splitlines()[0][:200]}). Use one type for a column "
+            f"the files of {source} do not go together ({str(error).splitlines()[0][:200]}). Use one type for a column "
             "in all files."
         ) from error
-    return to_frame(whole, id)
 
 
-def _read_arrow_file(file: TableFile) -> Any:
-    with readable(file.path):
-        if file.kind == "feather":
-            with pa.memory_map(str(file.path)) as source:
-                return checked(pa.ipc.open_file(source).read_all())
-        return checked(pq.read_table(file.path, partitioning=None))
+def typed_rows(
+    table: Any, source: Any, label: str | None, id: str | None, types: Mapping[str, ColumnType]
+) -> pd.DataFrame:
+    """Return rows that are joined as a DataFrame, with labels, identifiers and types as they were asked for."""
+    if isinstance(source, TableFile) and source.form is not None:
+        return tidied(source.typed_frame(table, types, (label, id)), "text", label, id, types)
+    return tidied(to_frame(table, id), "arrow", label, id, types)
+
+
+def _read_external(
+    rows: ExternalRows, label: str | None, id: str | None, types: Mapping[str, ColumnType], max_bytes: int | None
+) -> pd.DataFrame:
+    """Return all rows, sorted by identifiers if there are any."""
+    growth = 4.0  # bytes of memory needed, per byte of the rows as Arrow
+    pieces, size = [], 0
+    with rows.open(id) as table:
+        for piece in table.pieces(50_000, table.names):
+            pieces.append(piece)
+            size += piece.nbytes
+            check_memory(rows, growth * size * max(table.n_rows / sum(map(len, pieces)), 1.0), max_bytes)
+        return typed_rows(joined(rows, table.names, pieces), table, label, id, types)
+
+
+def _no_rows(source: object, names: list[str]) -> DataError:
+    shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+    advice = "Write the table again." if isinstance(source, OpenFiles) else "Check its conditions."
+    return DataError(f"{source} has columns ({shown}) but no rows. {advice}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,9 @@ from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
 from deepsep.table.column_types import labels_of
 from deepsep.table.external import RepeatedRows
 from deepsep.table.locations import Named, check_memory, find_column
-from deepsep.table.reading import check_types, read_table
+from deepsep.table.reading import check_types, joined, read_table, typed_rows
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import SomeRows, Source
-from deepsep.table.typed_cells import tidied
 
 Array = NDArray[Any]
 Table = TableFile | RepeatedRows
@@ -99,23 +97,7 @@ def choose_rows(
     function of its cells, the number of their first row and how many they are, which tells the rows that those tables
     may have.
     """
-    labeled = _labeled(tables, label, is_known)
-    keys = tables[0].keys if isinstance(tables[0], RepeatedRows) else None  # known once it was read
-    return sample_rows(labeled, n, seed, keys)
-
-
-def sample_rows(labeled: Array, n: int, seed: int, keys: Array | None = None) -> ChosenRows | None:
-    """Draw ``n`` of the unlabelled rows, next to all labelled ones; None if there are no more than these."""
-    found, others = np.flatnonzero(labeled), np.flatnonzero(~labeled)
-    if len(others) <= n:
-        return None
-    sample = np.random.default_rng(seed).permutation(others)[:n]
-    return ChosenRows(np.sort(np.concatenate([found, sample])), found, len(labeled), keys)
-
-
-def _labeled(tables: Sequence[Table], label: str | None, is_known: tuple[str | None, IsKnown] | None) -> Array:
-    """Return which rows have a label, or may have one in another table."""
-    on, known = (None, None) if is_known is None else is_known
+    on, known = is_known or (None, None)
     columns = list(dict.fromkeys(name for name in (label, on) if name is not None)) or tables[0].names[:1]
     cells, marks, first = [], [], 0
     for table in tables:
@@ -129,8 +111,18 @@ def _labeled(tables: Sequence[Table], label: str | None, is_known: tuple[str | N
             first += len(piece)
     labeled = np.zeros(first, bool) if not marks else np.concatenate(marks)
     if label is not None and cells:
-        labeled |= _have_label(label, cells, typed=not (isinstance(tables[0], TableFile) and tables[0].kind == "text"))
-    return labeled
+        labeled |= _have_label(label, cells, typed=getattr(tables[0], "kind", None) != "text")
+    keys = tables[0].keys if isinstance(tables[0], RepeatedRows) else None  # known once it was read
+    return sample_rows(labeled, n, seed, keys)
+
+
+def sample_rows(labeled: Array, n: int, seed: int, keys: Array | None = None) -> ChosenRows | None:
+    """Draw ``n`` of the unlabelled rows, next to all labelled ones; None if there are no more than these."""
+    found, others = np.flatnonzero(labeled), np.flatnonzero(~labeled)
+    if len(others) <= n:
+        return None
+    sample = np.random.default_rng(seed).permutation(others)[:n]
+    return ChosenRows(np.sort(np.concatenate([found, sample])), found, len(labeled), keys)
 
 
 def _have_label(name: str, cells: list[Any], *, typed: bool) -> Array:
@@ -161,13 +153,16 @@ def read_rows(
     growth = 4.0  # bytes of memory needed, per byte of the chosen rows as Arrow
     types = check_types(types)
     with open_tables(source, id, keys) as tables:
-        taken = [piece.take(at).select(tables[0].names) for piece, at in _pieces_of(tables, rows)]
-        whole = pa.concat_tables(taken, promote_options="permissive")
+        names, first, taken = tables[0].names, 0, []
+        for table in tables:
+            for piece in table.pieces(SAMPLE_BATCH_ROWS, table.names):
+                low, high = np.searchsorted(rows, (first, first + len(piece)))
+                if high > low:
+                    taken.append(piece.take(rows[low:high] - first))
+                first += len(piece)
+        whole = joined(source, names, taken)
         check_memory(source, growth * whole.nbytes, max_bytes)
-        first_table = tables[0]
-        if isinstance(first_table, TableFile) and first_table.kind == "text":
-            return tidied(first_table.typed_frame(whole, types, (label, id)), "text", label, id, types)
-        return tidied(to_frame(whole, id), "arrow", label, id, types)
+        return typed_rows(whole, tables[0], label, id, types)
 
 
 def read_sample(
@@ -233,31 +228,20 @@ def read_sample(
     return read_rows(opened, chosen.read, keys=chosen.keys, **how).set_index(chosen.read)
 
 
-def _pieces_of(tables: Sequence[Table], rows: Array) -> Iterator[tuple[Any, Array]]:
-    """Yield the pieces of tables that have some of the rows, with the places of these."""
-    first = 0
-    for table in tables:
-        for piece in table.pieces(SAMPLE_BATCH_ROWS, table.names):
-            low, high = np.searchsorted(rows, (first, first + len(piece)))
-            if high > low:
-                yield piece, rows[low:high] - first
-            first += len(piece)
-
-
 def other_rows(tables: Sequence[Source], without: Array) -> list[SomeRows]:
     """Return the tables without some of their rows, which are given by number, ascending."""
+
+    def keep(batch: Any, first: int) -> Array:
+        kept = np.ones(len(batch), bool)
+        low, high = np.searchsorted(without, (first, first + len(batch)))
+        kept[without[low:high] - first] = False
+        return kept
+
     others, start = [], 0
     for table in tables:
         if len(tables) > 1 and isinstance(table, TableFile):
             table.count_rows()
         low, high = np.searchsorted(without, (start, np.inf if table.n_rows is None else start + table.n_rows))
-        others.append(SomeRows(table, partial(_not_in, without), first_row=start, n_without=int(high - low)))
+        others.append(SomeRows(table, keep, first_row=start, n_without=int(high - low)))
         start += table.n_rows or 0
     return others
-
-
-def _not_in(without: Array, batch: Any, first: int) -> Array:
-    kept = np.ones(len(batch), bool)
-    low, high = np.searchsorted(without, (first, first + len(batch)))
-    kept[without[low:high] - first] = False
-    return kept

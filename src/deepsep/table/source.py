@@ -1,9 +1,10 @@
-"""Rows that are read on request, batch by batch, and what all sources of them can do."""
+"""Rows that are read on request, batch by batch: of a file, of a query, of a DataFrame, or some of these."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,29 +21,27 @@ Pairs = Iterator[tuple[Any, float]]  # Arrow tables or DataFrames, each with the
 NUMBER_COLUMN = "deepsep row number"  # the column in which SomeRows has the number of a row
 
 
-class Source(Protocol):
-    """The rows of a file, of a query, or some of them."""
+class Source(ABC):
+    """Rows that are read batch by batch."""
 
-    @property
-    def names(self) -> list[str]:
-        """The columns."""
+    names: list[str]  # the columns
+    n_rows: int | None  # None for a text file whose rows have not been counted
 
-    @property
-    def n_rows(self) -> int | None:
-        """The number of rows; None for a text file whose rows have not been counted."""
-
+    @abstractmethod
     def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield Arrow tables or DataFrames of at most ``rows`` rows, each with the share of the source read so far."""
+
+    @abstractmethod
+    def id_type(self, name: str) -> Any:
+        """Return the Arrow type of a column of identifiers."""
 
     @property
     def rows_at_most(self) -> int:
         """The number of rows; of a text file, that of the lines below the header, until its rows are counted."""
-
-    def id_type(self, name: str) -> Any:
-        """Return the Arrow type of a column of identifiers."""
+        return self.n_rows or 0
 
 
-class SomeRows:
+class SomeRows(Source):
     """The rows of a source that are kept, with their numbers if asked for.
 
     ``keep(batch, first)`` tells which rows of a batch are kept, whose first row has this number; ``key`` is a column
@@ -77,8 +76,7 @@ class SomeRows:
                 continue
             if isinstance(batch, pa.Table):
                 batch = batch if kept.all() else batch.filter(pa.array(kept))
-                batch = batch.append_column(NUMBER_COLUMN, pa.array(numbers)) if NUMBER_COLUMN in columns else batch
-                yield batch.select(list(columns)), share
+                yield batch.append_column(NUMBER_COLUMN, pa.array(numbers)).select(list(columns)), share
             else:
                 yield batch[kept].reset_index(drop=True).assign(**{NUMBER_COLUMN: numbers})[list(columns)], share
 
@@ -94,24 +92,20 @@ class SomeRows:
         return self.table.id_type(name) if self.key_type is None else self.key_type
 
 
-class TableInMemory:
-    """A DataFrame whose rows are read on request, like those of a ``TableFile``."""
+class TableInMemory(Source):
+    """A DataFrame whose rows are read on request."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
-        self.frame, self.names, self.n_rows = frame, list(frame.columns), len(frame)
+        self.frame, self.names = frame, list(frame.columns)
+        self.n_rows: int = len(frame)
 
     def __str__(self) -> str:
         return "the table"
 
     def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield DataFrames of ``rows`` rows (the last may be shorter), each with the share of the rows read so far."""
-        for start in range(0, self.n_rows, rows):
-            yield self.frame.iloc[start : start + rows][list(columns)], min((start + rows) / self.n_rows, 1.0)
-
-    @property
-    def rows_at_most(self) -> int:
-        """The number of rows."""
-        return self.n_rows
+        for start in range(0, len(self.frame), rows):
+            yield self.frame.iloc[start : start + rows][list(columns)], min((start + rows) / len(self.frame), 1.0)
 
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers."""

@@ -1,32 +1,29 @@
-"""Read text files: detect encoding, delimiter and columns, and return every cell as text."""
+"""Text files: their encoding, delimiter and columns, and their rows, every cell as text."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import io
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from deepsep.errors import DataError, Setting, warn
 from deepsep.table.locations import NAMELESS_PREFIX, READABLE_FORMATS, FileType, open_bytes
-from deepsep.table.reading_settings import AS_DETECTED, Reading
+from deepsep.table.reading_settings import Reading
 
 KNOWN_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 BLOCK_BYTES = 1 << 24  # bytes; no row may be longer
 CONTROL_CHARACTERS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
-UNDEFINED_CP1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # undefined in cp1252
-NOT_ASCII = bytes(range(0x80, 0x100))
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -47,12 +44,14 @@ class TextFormat:
     names: list[str]
     skip: int  # lines before the header: Excel's "sep=;", or a title
     n_lines: int  # in all; line breaks within quotes count
+    n_bytes: int  # decompressed
+    has_odd_quotes: bool  # whether the number of double quotes is odd
 
     @classmethod
-    def of(cls, path: Path, type: FileType, reading: Reading = AS_DETECTED) -> Self:
+    def of(cls, path: Path, type: FileType, reading: Reading) -> Self:
         """Detect encoding and delimiter if they are not given, and read the header, in one pass over the file."""
-        encoding, text, n_lines = _examine(path, type, reading.encoding)
-        delimiter, skip_rows = reading.delimiter, reading.skip_rows
+        found = _examine(path, type, reading.encoding)
+        text, delimiter, skip_rows = found.text, reading.delimiter, reading.skip_rows
         if not text.strip("\ufeff \r\n\t"):
             raise DataError(f"{path} is empty: it has only blank lines. Write the table again.")
         skip = 0
@@ -71,94 +70,124 @@ class TextFormat:
                 f"{path}: the first line holds a value of more than {csv.field_size_limit():,} characters, which is "
                 "no name of a column. Does the file have line breaks, and a first line with names?"
             )
-        return cls(path, type, encoding, delimiter, names_in(header), skip, n_lines)
+        rest = found.n_lines, found.n_bytes, found.n_quotes % 2 == 1
+        return cls(path, type, found.encoding, delimiter, names_in(header), skip, *rest)
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """Options for pyarrow: every cell as text, the header as the first row."""
-        encoding = "utf8" if self.encoding in ("utf-8", "utf-8-sig") else self.encoding
-        return {
-            "read_options": pacsv.ReadOptions(
-                column_names=self.names, skip_rows=self.skip, encoding=encoding, block_size=BLOCK_BYTES
-            ),
-            "convert_options": pacsv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.string())),
-        }
-
-    def parse(self, bad: list[Any]) -> pacsv.ParseOptions:
-        """Return options that collect in ``bad`` the lengths of rows that do not match the header."""
+    def tables(self, rows: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield tables of ``rows`` rows (the last may be shorter), every cell as text."""
+        bad: list[int] = []  # lengths of rows that differ from the header's
 
         def note(row: Any) -> str:
             bad.append(row.actual_columns)
             return "error" if len(bad) > 1000 else "skip"
 
-        return pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=note)
-
-
-def read_text(form: TextFormat, data: bytes) -> pa.Table:
-    """Return all rows, every cell as text."""
-    bytewise = ("utf-8", "utf-8-sig", "cp1252")  # encodings in which a quote is always the same single byte
-    bad: list[int] = []
-    try:
-        table = pacsv.read_csv(pa.BufferReader(data), parse_options=form.parse(bad), **form.options)
-    except (pa.ArrowException, UnicodeError) as error:
-        raise (_ragged(form, bad) if bad else _unparsed(form, error)) from error
-    if bad:
-        raise _ragged(form, bad)
-    table = _without_header(form, table)
-    if form.encoding in bytewise and data.count(b'"') % 2:
-        last = next(iter(table.slice(len(table) - 1).to_pylist()))
-        if open_cell := next((cell for cell in last.values() if cell and "\n" in cell), None):
-            raise DataError(
-                f"{form.path}: a double quote is never closed; everything after it was read as one value, "
-                f"{open_cell[:60]!r}. Close it, or double it if it is part of the value."
-            )
-    return table
-
-
-def stream_text(
-    form: TextFormat, rows: int, columns: Sequence[str], progress: Callable[[int], None]
-) -> Iterator[pa.Table]:
-    """Yield tables of ``rows`` rows, every cell as text; ``progress`` is called with the number of bytes read."""
-    options = form.options
-    options["convert_options"].include_columns = list(columns)
-    bad: list[int] = []
-    with open_bytes(form.path, form.type) as file:
-        try:
-            reader = pacsv.open_csv(pa.PythonFile(file, mode="r"), parse_options=form.parse(bad), **options)
-            pending: list[pa.Table] = []
-            first = True
-            for batch in reader:
-                table = pa.Table.from_batches([batch])
-                if first and len(table):
-                    table, first = table.slice(1), False
-                if bad:
-                    raise _ragged(form, bad)
-                progress(0 if form.type.compression else file.tell())
-                pending.append(table)
-                while sum(map(len, pending)) >= rows:
-                    whole = pa.concat_tables(pending)
-                    yield whole.slice(0, rows)
-                    pending = [whole.slice(rows)]
-        except (pa.ArrowException, UnicodeError) as error:
-            raise (_ragged(form, bad) if bad else _unparsed(form, error)) from error
+        encoding = "utf8" if self.encoding in ("utf-8", "utf-8-sig") else self.encoding
+        read = pacsv.ReadOptions(
+            column_names=self.names, skip_rows=self.skip, encoding=encoding, block_size=BLOCK_BYTES
+        )
+        parse = pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=note)
+        convert = pacsv.ConvertOptions(
+            column_types=dict.fromkeys(self.names, pa.string()), include_columns=list(columns)
+        )
+        pending: list[pa.Table] = []
+        last = None  # rows of the file
+        with open_bytes(self.path, self.type) as file:
+            try:
+                for batch in pacsv.open_csv(pa.PythonFile(file, mode="r"), read, parse, convert):
+                    if bad:
+                        raise self._ragged(bad)
+                    table = pa.Table.from_batches([batch])
+                    if len(table):
+                        table, last = table.slice(1 if last is None else 0), table  # the header is the first row
+                    pending.append(table)
+                    while sum(map(len, pending)) >= rows:
+                        whole = pa.concat_tables(pending)
+                        yield whole.slice(0, rows)
+                        pending = [whole.slice(rows)]
+            except (pa.ArrowException, UnicodeError) as error:
+                raise (self._ragged(bad) if bad else self._unparsed(error)) from error
         if bad:
-            raise _ragged(form, bad)
+            raise self._ragged(bad)
+        if last is not None:
+            self._check_quotes(last)
         if sum(map(len, pending)):
             yield pa.concat_tables(pending)
+
+    def _check_quotes(self, table: pa.Table) -> None:
+        """Raise if the last row seems to have all the lines below a quote that is never closed."""
+        bytewise = ("utf-8", "utf-8-sig", "cp1252")  # encodings in which a quote is always the same single byte
+        if not (self.has_odd_quotes and self.encoding in bytewise):
+            return
+        (row,) = table.slice(len(table) - 1).to_pylist()
+        if open_cell := next((cell for cell in row.values() if cell and "\n" in cell), None):
+            raise DataError(
+                f"{self.path}: a double quote is never closed; everything after it was read as one value, "
+                f"{open_cell[:60]!r}. Close it, or double it if it is part of the value."
+            )
+
+    def _ragged(self, bad: list[int]) -> DataError:
+        """Return an error that names the first line whose length differs from the header's."""
+        width, wrong, rows, most = len(self.names), [], 0, 1000
+        with open_bytes(self.path, self.type) as file:
+            reader = csv.reader(io.TextIOWrapper(file, self.encoding, newline=""), delimiter=self.delimiter)
+            line = 1
+            with suppress(csv.Error):  # a huge value: what is known of the lines before it must do
+                for row in reader:
+                    rows += bool(row)
+                    if row and len(row) != width and line > self.skip:
+                        wrong.append((line, row))
+                    line = reader.line_num + 1
+                    if len(wrong) >= most:
+                        break
+        if not wrong:
+            return DataError(
+                f"{self.path}: some rows have {bad[0]} values but the header has {width}. Check the quotes."
+            )
+        line, row = wrong[0]
+        start = self.delimiter.join(row)[:60]
+        many = f" ({len(wrong)}{' or more' if len(wrong) >= most else ''} lines are like this)" if wrong[1:] else ""
+        nearly_all = len(wrong) >= min(rows - 1, most)
+        if nearly_all and width > 1 and all(len(row) == width + 1 for _, row in wrong):
+            advice = "Every row has one more value than the header: name the first column too (are these row names?)."
+        elif nearly_all and all(len(row) > width for _, row in wrong):
+            advice = "If there is a title above the names of the columns, skip it with {skip}."
+        elif len(row) > width:
+            advice = (
+                f"If a value contains {self.delimiter!r}, put it in double quotes; otherwise remove the extra values."
+            )
+        else:
+            advice = "Is the line cut off, or a note below the table? Complete it or remove it."
+        return DataError(
+            f"{self.path}, line {line}: {len(row)} values, but the header has {width}{many}: {start!r}. {advice}",
+            skip=Setting("skip_rows", line - 1),
+        )
+
+    def _unparsed(self, error: Exception) -> DataError:
+        return DataError(
+            f"{self.path} cannot be read as rows ({str(error).splitlines()[0][:200]}). The usual cause is a double "
+            "quote that is never closed: close it, or double it inside a value."
+        )
 
 
 # -- encoding --------------------------------------------------------------------------------------------------
 
 
+class _Examined(NamedTuple):
+    encoding: str
+    text: str  # the first lines
+    n_lines: int
+    n_bytes: int
+    n_quotes: int
+
+
 def _chunks(path: Path, type: FileType) -> Iterator[bytes]:
-    chunk_bytes = 1 << 20
     with open_bytes(path, type) as file:
-        while chunk := file.read(chunk_bytes):
+        while chunk := file.read(1 << 20):
             yield chunk
 
 
-def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, int]:
-    """Return the encoding of a text file, its first lines, and the number of its lines, in one pass.
+def _examine(path: Path, type: FileType, given: str | None) -> _Examined:
+    """Examine all bytes of a text file in one pass.
 
     The encoding is the given one, else that of a byte order mark, else UTF-8 or cp1252; an error if it does not fit.
     """
@@ -167,29 +196,34 @@ def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, i
     first = next(chunks, b"")
     name = _announced(path, first[:4096]) if given is None else given
     decoder = _decoder("utf-8" if name is None else name)
-    head, done, n_lines = b"", 0, 0
+    head, done, n_lines, n_quotes = b"", 0, 0, 0
     try:
         for chunk in chain([first], chunks):
             decoder.decode(chunk)
-            if name is None and _strange(chunk):
-                raise _binary(path)
+            if name is None:
+                _refuse_binary(path, chunk)
             if done < BLOCK_BYTES and not _has_line(head):  # the header may be very long
                 head += chunk
             done += len(chunk)
             n_lines += chunk.count(b"\n")
+            n_quotes += chunk.count(b'"')
         decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        at, byte = f"byte {done + error.start:,}", f"0x{error.object[error.start]:02x}"
+    except UnicodeError as error:
+        at = why = str(error)  # such as a missing byte order mark
+        if isinstance(error, UnicodeDecodeError):
+            at, byte = f"byte {done + error.start:,}", f"0x{error.object[error.start]:02x}"
+            at, why = f"{at}, {byte}", f"{at} ({byte}) is not valid"
         if name is None:
-            _check_western(path, type, f"{at}, {byte}")
+            _check_western(path, type, at)
             return _examine(path, type, "cp1252")
-        raise _misread(path, name, f"{at} ({byte}) is not valid") from None
-    except UnicodeError as error:  # such as a missing byte order mark
-        raise _misread(path, name, str(error)) from None
+        raise DataError(
+            f"{path} is not {name}: {why}. Leave out the encoding to have it detected, or name the right one."
+        ) from None
     head = head[:head_bytes] if _has_line(head[:head_bytes]) else head
     decoder.reset()
     text = decoder.decode(head)
-    return name or "utf-8", text if len(head) == done else text[: max(text.rfind("\n"), 0) or None], n_lines
+    text = text if len(head) == done else text[: max(text.rfind("\n"), 0) or None]
+    return _Examined(name or "utf-8", text, n_lines, done, n_quotes)
 
 
 def _has_line(head: bytes) -> bool:
@@ -213,13 +247,12 @@ def _check_western(path: Path, type: FileType, wrong: str) -> None:
     """Warn that a file is read as cp1252, or raise if it does not look like that; ``wrong``: why it is not UTF-8."""
     western = 0.3  # largest share of non-ASCII letters in a text of a Western language
     letters = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    far, near, undefined = 0, 0, 0
+    groups = (bytes(range(0x80, 0x100)), letters, b"\x81\x8d\x8f\x90\x9d")  # the last: undefined in cp1252
+    counts = [0, 0, 0]
     for chunk in _chunks(path, type):
-        if _strange(chunk):
-            raise _binary(path)
-        far += len(chunk) - len(chunk.translate(None, NOT_ASCII))
-        near += len(chunk) - len(chunk.translate(None, letters))
-        undefined += len(chunk) - len(chunk.translate(None, UNDEFINED_CP1252))
+        _refuse_binary(path, chunk)
+        counts = [count + _count(chunk, group) for count, group in zip(counts, groups, strict=True)]
+    far, near, undefined = counts
     if undefined or far > western * (far + near):
         raise DataError(
             f"cannot detect the encoding of {path}: it is not UTF-8 (see {wrong}) and does "
@@ -237,12 +270,10 @@ def _check_western(path: Path, type: FileType, wrong: str) -> None:
 def _decoder(name: str) -> codecs.IncrementalDecoder:
     """Return a strict decoder, or raise if there is no such encoding of text."""
     not_for_files = ("idna", "punycode", "undefined")  # encodings of names on the internet, or of nothing
-    try:
+    with suppress(LookupError, ValueError, AssertionError):
         b"a".decode(name, "ignore")  # raises if it is not an encoding of text, such as "hex"
         if codecs.lookup(name).name not in not_for_files:
             return codecs.getincrementaldecoder(name)("strict")
-    except (LookupError, ValueError, AssertionError):
-        pass
     raise DataError(
         "{encoding} is unknown, or is not an encoding of text. Use a name that Python knows, such as 'utf-8' or "
         "'cp1252', or leave it out to have it detected.",
@@ -250,15 +281,14 @@ def _decoder(name: str) -> codecs.IncrementalDecoder:
     )
 
 
-def _misread(path: Path, encoding: str | None, why: str) -> DataError:
-    return DataError(
-        f"{path} is not {encoding}: {why}. Leave out the encoding to have it detected, or name the right one."
-    )
+def _count(chunk: bytes, characters: bytes) -> int:
+    return len(chunk) - len(chunk.translate(None, characters))
 
 
-def _strange(chunk: bytes) -> bool:
-    """Whether more than one byte in a hundred is a control character that text does not have."""
-    return len(chunk) - len(chunk.translate(None, CONTROL_CHARACTERS)) > len(chunk) / 100
+def _refuse_binary(path: Path, chunk: bytes) -> None:
+    """Raise if more than one byte in a hundred is a control character that text does not have."""
+    if _count(chunk, CONTROL_CHARACTERS) > len(chunk) / 100:
+        raise _binary(path)
 
 
 def _binary(path: Path) -> DataError:
@@ -334,66 +364,3 @@ def check_unique(path: object, names: Sequence[str]) -> None:
             f"{path} repeats {len(twice)} column names: {', '.join(twice[:5])}"
             f"{' ...' if len(twice) > 5 else ''}. Give every column its own name."
         )
-
-
-# -- rows ------------------------------------------------------------------------------------------------------
-
-
-def _without_header(form: TextFormat, table: pa.Table) -> pa.Table:
-    if len(table) < 2:
-        shown = ", ".join(form.names[:5]) + (" ..." if len(form.names) > 5 else "")
-        raise DataError(f"{form.path} has a header ({shown}) but no rows.")
-    return table.slice(1)
-
-
-def _ragged(form: TextFormat, bad: list[int]) -> DataError:
-    """Return an error that names the first line whose length differs from the header's."""
-    width, wrong, rows = len(form.names), [], 0
-    with open_bytes(form.path, form.type) as file:
-        text = io.TextIOWrapper(file, form.encoding, newline="")
-        reader = csv.reader(text, delimiter=form.delimiter)
-        line = 1
-        with suppress(csv.Error):  # a huge value: what is known of the lines before it must do
-            for row in reader:
-                rows += bool(row)
-                if row and len(row) != width and line > form.skip:
-                    wrong.append((line, row))
-                line = reader.line_num + 1
-                if len(wrong) >= 1000:
-                    break
-    if not wrong:
-        return DataError(f"{form.path}: some rows have {bad[0]} values but the header has {width}. Check the quotes.")
-    line, row = wrong[0]
-    start = form.delimiter.join(row)[:60]
-    many = f" ({len(wrong)}{' or more' if len(wrong) >= 1000 else ''} lines are like this)" if len(wrong) > 1 else ""
-    nearly_all = len(wrong) >= min(rows - 1, 1000)
-    if nearly_all and width > 1 and all(len(row) == width + 1 for _, row in wrong):
-        advice = "Every row has one more value than the header: name the first column too (are these row names?)."
-    elif nearly_all and all(len(row) > width for _, row in wrong):
-        advice = "If there is a title above the names of the columns, skip it with {skip}."
-    elif len(row) > width:
-        advice = f"If a value contains {form.delimiter!r}, put it in double quotes; otherwise remove the extra values."
-    else:
-        advice = "Is the line cut off, or a note below the table? Complete it or remove it."
-    return DataError(
-        f"{form.path}, line {line}: {len(row)} values, but the header has {width}{many}: {start!r}. {advice}",
-        skip=Setting("skip_rows", line - 1),
-    )
-
-
-def _unparsed(form: TextFormat, error: Exception) -> DataError:
-    return DataError(
-        f"{form.path} cannot be read as rows ({str(error).splitlines()[0][:200]}). The usual cause is a double quote "
-        "that is never closed: close it, or double it inside a value."
-    )
-
-
-def load_bytes(form: TextFormat, most: float = math.inf) -> bytes | None:
-    """Return the whole file, decompressed; None if that is more than ``most`` bytes."""
-    parts, total = [], 0
-    for chunk in _chunks(form.path, form.type):
-        parts.append(chunk)
-        total += len(chunk)
-        if total > most:
-            return None
-    return b"".join(parts)
