@@ -14,8 +14,6 @@ from deepsep.drift.profile import ColumnProfile, TrainingProfile, as_numbers, co
 
 Array = NDArray[Any]
 
-MAX_OTHER_LEVELS = 1_000  # that are counted besides those of the profile
-
 
 def one_in(rows: int | None, enough: int = 5_000) -> int:
     """Return k if one in k rows of a table should be counted; 1, for all, if its size is unknown."""
@@ -25,9 +23,10 @@ def one_in(rows: int | None, enough: int = 5_000) -> int:
 class ColumnCounts:
     """Histogram of one column."""
 
+    most_others = 1_000  # levels that are counted besides those of the profile
+
     def __init__(self, profile: ColumnProfile) -> None:
-        self.profile = profile
-        self.edges = np.array(profile.edges)
+        self.profile, self.edges = profile, np.array(profile.edges)
         self.levels = {level: place for place, level in enumerate(profile.levels)}
         self.gaps = 0  # rows without a value
         # Of numbers: values below the range, in each bin, and above it. Of categories: at each level, and at others.
@@ -40,7 +39,10 @@ class ColumnCounts:
     def add(self, column: Any) -> None:
         """Count the next rows: a Series, numbers with NaN for gaps, or (levels with None for gaps, codes of rows)."""
         if self.profile.kind == "category":
-            self._add_levels(*(column if isinstance(column, tuple) else _levels_of(column)))
+            if not isinstance(column, tuple):
+                codes, levels = pd.factorize(column)
+                column = [*map(str, levels), None], np.where(codes < 0, len(levels), codes)
+            self._add_levels(*column)
             return
         if isinstance(column, tuple):  # text, whose lengths are counted
             names, codes = column
@@ -57,45 +59,34 @@ class ColumnCounts:
                 self.typical = float(np.median(numbers))
 
     def _add_levels(self, names: Sequence[str | None], codes: Array) -> None:
-        numbers = np.bincount(codes, minlength=len(names)).tolist()
-        for name, rows in zip(names, numbers, strict=True):
-            if not rows:
-                continue
+        for name, rows in zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True):
             if name is None:
                 self.gaps += rows
                 continue
             place = self.levels.get(name, -1)
             self.counts[place] += rows  # the place of an unknown level is -1, the last
-            if place >= 0 or (self.marks and mark_of(name) in self.marks):
-                continue
-            self.new += rows
-            if name in self.others or len(self.others) < MAX_OTHER_LEVELS:
-                self.others[name] += rows
+            if rows and place < 0 and mark_of(name) not in self.marks:
+                self.new += rows
+                if name in self.others or len(self.others) < self.most_others:
+                    self.others[name] += rows
 
     def __iadd__(self, other: Self) -> Self:
         self.gaps += other.gaps
         self.counts += other.counts
         self.new += other.new
-        self.others = Counter(dict((self.others + other.others).most_common(MAX_OTHER_LEVELS)))
+        self.others = Counter(dict((self.others + other.others).most_common(self.most_others)))
         self.typical = other.typical if self.typical is None else self.typical
         return self
 
     def to_plain(self) -> dict[str, Any]:
         """Return the counts as plain values."""
-        return {
-            "gaps": self.gaps,
-            "counts": self.counts.tolist(),
-            "new": self.new,
-            "others": dict(self.others),
-            "typical": self.typical,
-        }
+        own = {name: getattr(self, name) for name in ("gaps", "new", "typical")}
+        return {**own, "counts": self.counts.tolist(), "others": dict(self.others)}
 
-    def from_plain(self, content: dict[str, Any]) -> Self:
-        """Return counts of the same column from a result of ``to_plain``."""
-        other = type(self)(self.profile)
-        other.gaps, other.counts = content["gaps"], np.array(content["counts"], np.int64)
-        other.new, other.others, other.typical = content["new"], Counter(content["others"]), content["typical"]
-        return other
+    def restore(self, content: dict[str, Any]) -> None:
+        """Set the counts to a result of ``to_plain``."""
+        vars(self).update(content)
+        self.counts, self.others = np.array(content["counts"], np.int64), Counter(content["others"])
 
     @property
     def given(self) -> int:
@@ -116,9 +107,8 @@ class Counts:
         self.columns = {name: ColumnCounts(column) for name, column in profile.columns.items()}
         answers = profile.answers
         # Rows per class, in the order of ``classes_``; empty if the profile has no predictions.
-        self.classes = np.zeros(0 if answers is None else len(answers.shares), np.int64)
-        known = None if answers is None else answers.confidence
-        self.confidence = None if known is None else ColumnCounts(known)
+        self.classes = np.zeros(len(answers.shares) if answers else 0, np.int64)
+        self.confidence = ColumnCounts(answers.confidence) if answers and answers.confidence else None
         self.total_confidence = 0.0
 
     def add_columns(self, columns: Mapping[str, Any] | pd.DataFrame, first_row: int = 0, n: int | None = None) -> None:
@@ -173,10 +163,11 @@ class Counts:
         """Return counts for the same profile from a result of ``to_plain``."""
         other = type(self)(self.profile, self.every)
         other.rows, other.counted = content["rows"], content["counted"]
-        other.columns = {name: column.from_plain(content["columns"][name]) for name, column in self.columns.items()}
+        for name, column in other.columns.items():
+            column.restore(content["columns"][name])
         other.classes = np.array(content["classes"], np.int64)
-        if self.confidence is not None:
-            other.confidence = self.confidence.from_plain(content["confidence"])
+        if other.confidence is not None:
+            other.confidence.restore(content["confidence"])
         other.total_confidence = content["total_confidence"]
         return other
 
@@ -185,8 +176,3 @@ def _taken(column: Any, rows: Array | slice) -> Any:
     if isinstance(column, tuple):
         return column[0], column[1][rows]
     return column.iloc[rows] if isinstance(column, pd.Series) else column[rows]
-
-
-def _levels_of(column: pd.Series[Any]) -> tuple[list[str | None], Array]:
-    codes, levels = pd.factorize(column)
-    return [*map(str, levels), None], np.where(codes < 0, len(levels), codes)

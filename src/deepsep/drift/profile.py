@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -113,21 +113,15 @@ def _profile_answers(proba: Array, weight: Array, unlabeled: Array | None) -> An
 
 def profile_column(column: pd.Series[Any], weight: Array) -> ColumnProfile:
     """Return the profile of one column: numbers, dates, or anything else as text."""
-    counted = weight > 0
-    given = (column.notna().to_numpy() & counted).astype(bool)
+    given = (column.notna().to_numpy() & (weight > 0)).astype(bool)
     gaps = float(f"{1 - weight[given].sum() / weight.sum():.6g}")
     values, weight = column[given], weight[given]
-    kind: Kind
-    if kind_of(column) == "date":
-        kind = "date"
-    elif kind_of(column) != "text":
-        kind = "number"
-    else:
-        levels, named = _levels(values)
-        few = len(levels) < 100 or named * 2 >= len(values)
-        kind = "category" if few else "text"
-        if few:
+    kind: Kind = "date" if kind_of(column) == "date" else "number"
+    if kind_of(column) == "text":
+        levels = values.value_counts()
+        if len(levels) < 100 or int(levels[_is_named(levels, 0)].sum()) * 2 >= len(values):
             return _profile_category(values, weight, gaps, levels)
+        kind = "text"
     numbers = as_numbers(values, kind)
     edges = _edges(numbers, weight)
     inside = bin_of(edges, numbers) if len(edges) else np.empty(0, int)
@@ -194,12 +188,6 @@ def _edges(numbers: Array, weight: Array) -> Array:
     return np.append(numbers[0], np.unique(quantiles))
 
 
-def _levels(values: pd.Series[Any]) -> tuple[pd.Series[int], int]:
-    """Return the number of rows of each level, the most frequent first, and of all levels that are named."""
-    levels = values.value_counts()
-    return levels, int(levels[_is_named(levels, 0)].sum())
-
-
 def _is_named(levels: pd.Series[int], less: int) -> Array:
     """Return a mask of the levels that are named, or would be with ``less`` fewer rows."""
     beyond = int(levels.iloc[MAX_NAMED_LEVELS]) + 1 if len(levels) > MAX_NAMED_LEVELS else 0
@@ -220,9 +208,7 @@ def _profile_category(values: pd.Series[Any], weight: Array, gaps: float, levels
     codes = pd.Index(names, dtype=object).get_indexer(values.astype(object))
     counts = np.bincount(codes + 1, weights=weight, minlength=len(names) + 1)[1:]
     sure = levels.index[_is_named(levels, 1)]
-    others = float(weight[~values.isin(sure).to_numpy()].sum() / weight.sum())
-    if len(names) == len(levels):
-        others = 0.0
+    rare = weight[~values.isin(sure).to_numpy()].sum() if len(names) < len(levels) else 0.0
     once = levels.index[levels.to_numpy() == 1]
     new = float(weight[values.isin(once).to_numpy()].sum() / weight.sum())
     marks = sorted({mark_of(str(name)) for name in levels.index.difference(names)})
@@ -233,7 +219,7 @@ def _profile_category(values: pd.Series[Any], weight: Array, gaps: float, levels
         edges=[],
         levels=names,
         shares=_rounded(counts / weight.sum()),
-        others=float(f"{others:.6g}"),
+        others=float(f"{rare / weight.sum():.6g}"),
         new=float(f"{new:.6g}"),
         marks=marks if len(marks) <= MAX_MARKED_LEVELS else None,
     )
@@ -262,20 +248,16 @@ def read_profile(data: bytes, kinds: Mapping[str, str], n_classes: int) -> Train
         _need(len(data) <= 1 << 25, "it is too large")
         content = json.loads(data)
         columns = {name: _read_column(column) for name, column in content["columns"].items()}
-        profile = TrainingProfile(
-            rows=_whole(content["rows"]),
-            effective=_number(content["effective"], 0),
-            columns=columns,
-            answers=None if content["answers"] is None else _read_answers(content["answers"], n_classes),
-            data=content["data"],
-        )
+        answers = None if content["answers"] is None else _read_answers(content["answers"], n_classes)
+        profile = TrainingProfile(content["rows"], content["effective"], columns, answers, content["data"])
         _need(asdict(profile) == content, "it has parts that no profile has")
-        _need(profile.data is None or isinstance(profile.data, str), "its fingerprint is not text")
+        _need(isinstance(profile.data, str | None), "its fingerprint is not text")
         _need(len(columns) <= MAX_COLUMNS, "it has too many columns")
         for name, column in columns.items():
             expected = {"number": ("number",), "date": ("date",)}.get(kinds[name], ("category", "text"))
             _need(column.kind in expected, f"column {name!r} is of another kind")
-        _need(profile.effective <= profile.rows * 1.001, "its rows do not add up")
+        valid = _is_count(profile.rows) and 0 < _number(profile.effective) <= profile.rows * 1.001
+        _need(valid, "its rows do not add up")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ModelFileError(
             f"the profile of the training table does not belong to this model ({type(error).__name__}: {error}). Save "
@@ -286,26 +268,23 @@ def read_profile(data: bytes, kinds: Mapping[str, str], n_classes: int) -> Train
 
 def _read_column(entry: Mapping[str, Any]) -> ColumnProfile:
     column = ColumnProfile(**entry)
-    edges = [_number(edge) for edge in column.edges]
-    _need(column.kind in ("number", "date", "category", "text"), "a column has no kind")
+    kind, edges, levels, marks = (
+        column.kind,
+        [_number(edge) for edge in column.edges],
+        column.levels,
+        column.marks or [],
+    )
+    _need(kind in get_args(Kind) and _is_count(column.distinct), "a column has no kind")
     ordered = all(low < high for low, high in pairwise(edges[1:])) and edges[:1] <= edges[1:2]
-    _need(not edges or (len(edges) >= 2 and ordered), "bins are not in order")
-    _need(all(isinstance(level, str) for level in column.levels), "a level is not text")
-    _need(len(set(column.levels)) == len(column.levels) <= MAX_NAMED_LEVELS, "levels occur twice, or are too many")
-    _need(len(edges) <= MAX_BINS + 1, "there are too many bins")
-    _need(column.kind != "date" or all(abs(edge) < 1e15 for edge in edges), "a date is out of range")
-    shares = column.gaps, column.others, column.new
+    _need(not edges or (2 <= len(edges) <= MAX_BINS + 1 and ordered), "bins are not in order, or are too many")
+    _need(kind != "date" or all(abs(edge) < 1e15 for edge in edges), "a date is out of range")
+    valid = all(isinstance(level, str) for level in levels) and len(set(levels)) == len(levels) <= MAX_NAMED_LEVELS
+    _need(valid and not (edges and levels), "levels are not text, occur twice, or are too many")
+    _need(len(marks) <= MAX_MARKED_LEVELS and all(_is_count(mark) and mark < N_MARKS for mark in marks), "odd marks")
+    _need(len(column.shares) == (len(levels) if kind == "category" else max(len(edges) - 1, 0)), "a bin has no share")
+    shares = column.gaps, column.others, column.new, *column.shares
     _need(all(0 <= _number(share) <= 1 for share in shares), "a share is not between 0 and 1")
-    marks = column.marks or []
-    valid = len(marks) <= MAX_MARKED_LEVELS and all(_whole(mark) < N_MARKS for mark in marks)
-    _need(valid, "a mark is out of range")
-    _whole(column.distinct)
-    n_bins = len(column.levels) if column.kind == "category" else max(len(edges) - 1, 0)
-    _need(not (edges and column.levels), "a column has bins and levels")
-    _need(len(column.shares) == n_bins, "a bin has no share")
-    if column.kind != "category" and n_bins:
-        _shares(column.shares)
-    valid = all(0 <= _number(share) <= 1 for share in column.shares) and sum(column.shares) < 1.001
+    valid = sum(column.shares) < 1.001 and (kind == "category" or not edges or _are_all(column.shares))
     _need(valid, "shares do not add up")
     return column
 
@@ -314,23 +293,22 @@ def _read_answers(entry: Mapping[str, Any], n_classes: int) -> AnswerProfile:
     confidence = None if entry["confidence"] is None else _read_column(entry["confidence"])
     _need(confidence is None or confidence.kind == "number", "the confidence is not a number")
     _need((confidence is None) == (entry["mean"] is None), "the confidence has no mean")
-    _need(len(entry["shares"]) == n_classes, "it has other classes")
-    mean = None if confidence is None else _number(entry["mean"])
-    return AnswerProfile(_number(entry["rows"], 0), _shares(entry["shares"]), confidence, mean)
+    _need(confidence is None or _number(entry["mean"]) >= 0, "the confidence has no mean")
+    _need(len(entry["shares"]) == n_classes and _number(entry["rows"]) > 0, "it has other classes")
+    _need(_are_all(entry["shares"]), "shares do not add up to one")
+    return AnswerProfile(entry["rows"], entry["shares"], confidence, entry["mean"])
 
 
-def _shares(shares: Any) -> list[float]:
-    _need(all(_number(share) >= 0 for share in shares) and abs(sum(shares) - 1) < 1e-3, "shares do not add up to one")
-    return list(shares)
+def _are_all(shares: list[float]) -> bool:
+    return all(_number(share) >= 0 for share in shares) and abs(sum(shares) - 1) < 1e-3
 
 
-def _whole(value: Any) -> int:
-    _need(type(value) is int and value >= 0, "a number of rows is not a whole number")
-    return int(value)
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
-def _number(value: Any, above: float = -math.inf) -> float:
-    _need(type(value) in (int, float) and math.isfinite(value) and value > above, "a number is out of range")
+def _number(value: Any) -> float:
+    _need(type(value) in (int, float) and math.isfinite(value), "a number is not finite")
     return float(value)
 
 

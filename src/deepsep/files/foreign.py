@@ -19,10 +19,9 @@ from sklearn.tree._tree import Tree
 
 from deepsep.core.arrays import below, checked_array, checked_codes
 from deepsep.errors import ModelFileError
-from deepsep.files.boosted_trees import put_lightgbm, put_xgboost, take_lightgbm, take_xgboost
+from deepsep.files.boosted_trees import Trees, put_lightgbm, put_xgboost, take_lightgbm, take_xgboost
 from deepsep.files.packed import pack_file, unpack_file
 from deepsep.files.plain import pack, unpack
-from deepsep.files.tree_arrays import Trees
 
 Array = NDArray[Any]
 Parts = tuple[dict[str, Any], dict[str, Any]]

@@ -6,7 +6,8 @@ name is looked up in the lists here, so opening a file never builds anything els
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -15,13 +16,12 @@ from numpy.typing import NDArray
 
 from deepsep.errors import ModelFileError
 from deepsep.files.packed import pack_file, unpack_file
-from deepsep.files.step_checks import check_step
 
 Array = NDArray[Any]
 
 
-def _names(group: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(f"{module}.{name}" for module, names in group.items() for name in names.split())
+def _names(packages: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(f"{package}.{name}" for package, names in packages.items() for name in names.split())
 
 
 # Types that the steps of a pipeline may contain. None of them runs code named in its attributes.
@@ -29,52 +29,30 @@ LISTED_NAMES = {
     "object": _names(
         {
             "sklearn.compose._column_transformer": "ColumnTransformer make_column_selector _RemainderColsList",
-            "sklearn.decomposition._factor_analysis": "FactorAnalysis",
-            "sklearn.decomposition._fastica": "FastICA",
-            "sklearn.decomposition._incremental_pca": "IncrementalPCA",
-            "sklearn.decomposition._lda": "LatentDirichletAllocation",
-            "sklearn.decomposition._nmf": "NMF",
-            "sklearn.decomposition._pca": "PCA",
-            "sklearn.decomposition._truncated_svd": "TruncatedSVD",
-            "sklearn.feature_extraction._dict_vectorizer": "DictVectorizer",
-            "sklearn.feature_extraction._hash": "FeatureHasher",
-            "sklearn.feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
-            "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
-            "sklearn.impute._base": "MissingIndicator SimpleImputer",
-            "sklearn.impute._knn": "KNNImputer",
+            "sklearn.decomposition": "_factor_analysis.FactorAnalysis _fastica.FastICA _incremental_pca.IncrementalPCA "
+            "_lda.LatentDirichletAllocation _nmf.NMF _pca.PCA _truncated_svd.TruncatedSVD",
+            "sklearn.feature_extraction": "_dict_vectorizer.DictVectorizer _hash.FeatureHasher text.CountVectorizer "
+            "text.HashingVectorizer text.TfidfTransformer text.TfidfVectorizer",
+            "sklearn.feature_selection": "_variance_threshold.VarianceThreshold",
+            "sklearn.impute": "_base.MissingIndicator _base.SimpleImputer _knn.KNNImputer",
             "sklearn.kernel_approximation": "Nystroem RBFSampler",
             "sklearn.pipeline": "FeatureUnion Pipeline",
             "sklearn.preprocessing._data": "Binarizer MaxAbsScaler MinMaxScaler Normalizer PolynomialFeatures "
             "PowerTransformer QuantileTransformer RobustScaler StandardScaler",
-            "sklearn.preprocessing._discretization": "KBinsDiscretizer",
-            "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
-            "sklearn.preprocessing._function_transformer": "FunctionTransformer",
-            "sklearn.preprocessing._polynomial": "PolynomialFeatures SplineTransformer",
+            "sklearn.preprocessing": "_discretization.KBinsDiscretizer _encoders.OneHotEncoder "
+            "_encoders.OrdinalEncoder _function_transformer.FunctionTransformer _polynomial.PolynomialFeatures "
+            "_polynomial.SplineTransformer",
             "sklearn.random_projection": "GaussianRandomProjection",
-            "scipy.interpolate._bsplines": "BSpline",
-            "deepsep.table.columns": "UsefulColumns",
-            "deepsep.table.encoder": "TableEncoder",
-            "deepsep.table.normal_scores": "NormalScores",
-            "skrub._apply_to_cols": "ApplyToCols",
-            "skrub._apply_to_each_col": "ApplyToEachCol",
-            "skrub._apply_to_sub_frame": "ApplyToSubFrame",
-            "skrub._check_input": "CheckInputDataFrame",
-            "skrub._clean_categories": "CleanCategories",
-            "skrub._clean_null_strings": "CleanNullStrings",
-            "skrub._datetime_encoder": "DatetimeEncoder _SplineEncoder",
-            "skrub._drop_uninformative": "DropUninformative",
-            "skrub._duration_to_float": "DurationToFloat",
-            "skrub._gap_encoder": "GapEncoder",
-            "skrub._minhash_encoder": "MinHashEncoder",
-            "skrub._select_cols": "DropCols SelectCols",
-            "skrub._squashing_scaler": "SquashingScaler _MinMaxScaler",
-            "skrub._string_encoder": "StringEncoder",
+            "scipy.interpolate": "_bsplines.BSpline",
+            "deepsep.table": "columns.UsefulColumns encoder.TableEncoder normal_scores.NormalScores",
+            "skrub": "_apply_to_cols.ApplyToCols _apply_to_each_col.ApplyToEachCol _apply_to_sub_frame.ApplyToSubFrame "
+            "_check_input.CheckInputDataFrame _clean_categories.CleanCategories _clean_null_strings.CleanNullStrings "
+            "_datetime_encoder.DatetimeEncoder _datetime_encoder._SplineEncoder _drop_uninformative.DropUninformative "
+            "_duration_to_float.DurationToFloat _gap_encoder.GapEncoder _minhash_encoder.MinHashEncoder "
+            "_select_cols.DropCols _select_cols.SelectCols _squashing_scaler.SquashingScaler "
+            "_squashing_scaler._MinMaxScaler _string_encoder.StringEncoder _to_categorical.ToCategorical "
+            "_to_datetime.ToDatetime _to_float.ToFloat _to_str.ToStr _utils.LRUDict",
             "skrub._table_vectorizer": "Cleaner PassThrough ShortReprDict TableVectorizer",
-            "skrub._to_categorical": "ToCategorical",
-            "skrub._to_datetime": "ToDatetime",
-            "skrub._to_float": "ToFloat",
-            "skrub._to_str": "ToStr",
-            "skrub._utils": "LRUDict",
             "skrub.selectors._base": "All And Cols Filter Inv NameFilter Or Sub XOr",
         }
     ),
@@ -122,7 +100,7 @@ def load_step(place: str, data: bytes) -> Any:
         reader = _Reader(arrays)
         step = reader.read(entry)
         for item in reader.objects:
-            check_step(item)
+            _check_step(item)
     except _NotListedError as error:
         raise ModelFileError(
             f"{place} names {error}, which a saved model must not contain: opening it could run code. Nothing was run. "
@@ -291,3 +269,107 @@ def _checked_dtype(text: str) -> str:
     if text != "|O" and np.dtype(text).kind not in "biufUMm":
         raise _NotListedError(f"the type {text!r}")
     return text
+
+
+# -- checks ----------------------------------------------------------------------------------------------------
+
+# Most transformers compute with NumPy, which checks shapes and indices itself. The code of some trusts their
+# attributes, and a forged index could lead it anywhere in memory.
+
+
+def _check_step(step: Any) -> None:
+    """Raise ValueError if compiled code could not trust this transformer. Its own steps are checked separately."""
+    for kind in type(step).__mro__:
+        STEP_CHECKS.get(kind.__name__, lambda step: None)(step)
+    if hasattr(step, "memory"):
+        step.memory = None  # a folder of pickles, which the next fit would open
+    if isinstance(getattr(step, "n_jobs", None), int):
+        step.n_jobs = min(step.n_jobs, os.cpu_count() or 1)
+
+
+def _check_one_hot(step: Any) -> None:
+    """Raise unless a one-hot encoder has a column for every category of a row."""
+    if not hasattr(step, "categories_"):
+        return
+    n = len(step.categories_)
+    mappings = step._default_to_infrequent_mappings if step._infrequent_enabled else [None] * n
+    rare = step._infrequent_indices if step._infrequent_enabled else [None] * n
+    dropped = step._drop_idx_after_grouping
+    if not (n == step.n_features_in_ == len(mappings) == len(rare) == len(step._n_features_outs)):
+        raise ValueError("a one-hot encoder has parts of different lengths")
+    for i, categories in enumerate(step.categories_):
+        width = len(categories)
+        _need_integers(rare[i], width)
+        mapping = mappings[i]
+        if mapping is not None:
+            _need_integers(mapping, width, length=width)
+            width = int(mapping.max()) + 1
+        if dropped is not None and dropped[i] is not None:
+            width -= 1
+        if categories.ndim != 1 or not len(categories) or step._n_features_outs[i] != width:
+            raise ValueError("a one-hot encoder has more categories than columns")
+        if categories.dtype.kind not in "OU":
+            known = categories[~np.isnan(categories)] if categories.dtype.kind == "f" else categories
+            if len(known) < len(categories) - 1 or (known[1:] <= known[:-1]).any():  # found by bisection
+                raise ValueError("the categories of a one-hot encoder are not in order")
+
+
+def _need_integers(array: Any, limit: int, length: int | None = None) -> None:
+    if array is None:
+        return
+    if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array) or (length or len(array)) != len(array):
+        raise ValueError("indices of categories are not integers, one for each")
+    if array.min() < 0 or array.max() >= limit:
+        raise ValueError("a category does not exist")
+
+
+def _check_vocabulary(step: Any) -> None:
+    """Raise unless words are numbered from 0 on: the numbers are columns of a sparse matrix."""
+    if getattr(step, "input", "content") != "content":
+        raise ValueError("a vectorizer would read files")
+    words: dict[str, Any] = getattr(step, "vocabulary_", {})
+    if sorted(_integers(words.values())) != list(range(len(words))):
+        raise ValueError("the words of a vectorizer are not numbered")
+
+
+def _check_hashes(step: Any) -> None:
+    (count,) = _integers([step.n_features])
+    if not 1 <= count < 2**31:
+        raise ValueError(f"{count} hashed features")
+    if getattr(step, "input", "content") not in ("content", "dict", "pair", "string"):
+        raise ValueError("a vectorizer would read files")
+
+
+def _check_table_encoder(step: Any) -> None:
+    """Raise unless every feature has a place, since rows would otherwise have arbitrary content of the memory."""
+    places = getattr(step, "places_", np.empty(0, int))
+    if not np.array_equal(np.sort(places), np.arange(len(places))):
+        raise ValueError("features of the table have no place")
+
+
+def _check_spline(spline: Any) -> None:
+    t, c, (k,) = spline.t, spline.c, _integers([spline.k])
+    if not (t.dtype == c.dtype == np.float64 and t.ndim == 1 and c.ndim >= 1 and spline.axis == 0):
+        raise ValueError("a spline has parts of another kind")
+    if not (k >= 0 and len(t) >= 2 * k + 2 and len(c) >= len(t) - k - 1 and np.isfinite(t).all()):
+        raise ValueError("a spline has parts of other lengths")
+    if (np.diff(t) < 0).any():
+        raise ValueError("the knots of a spline are not in order")
+
+
+def _integers(values: Iterable[Any]) -> list[int]:
+    numbers = list(values)
+    if not all(isinstance(number, int | np.integer) and not isinstance(number, bool) for number in numbers):
+        raise ValueError("a count is not an integer")
+    return [int(number) for number in numbers]
+
+
+STEP_CHECKS = {
+    "OneHotEncoder": _check_one_hot,
+    "CountVectorizer": _check_vocabulary,
+    "DictVectorizer": _check_vocabulary,
+    "FeatureHasher": _check_hashes,
+    "HashingVectorizer": _check_hashes,
+    "BSpline": _check_spline,
+    "TableEncoder": _check_table_encoder,
+}

@@ -12,8 +12,7 @@ from deepsep.core.column_kinds import ColumnType
 from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.core.threads import available_cores
 from deepsep.drift.counts import Counts, one_in
-from deepsep.drift.differences import find_drift
-from deepsep.drift.drift_text import notice
+from deepsep.drift.differences import find_drift, notice
 from deepsep.drift.profile import TrainingProfile
 from deepsep.errors import DataError, DriftWarning, ParameterError, Setting, warn
 from deepsep.models import load, profile_of, provenance_of
