@@ -8,11 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.drift.profile import ColumnProfile, TrainingProfile, as_numbers, count_bins, mark_of
-
-Array = NDArray[Any]
 
 
 def one_in(rows: int | None, enough: int = 5_000) -> int:

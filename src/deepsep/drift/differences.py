@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.drift.counts import ColumnCounts, Counts
 from deepsep.drift.profile import TrainingProfile
 from deepsep.drift.two_samples import bins_differ, chance_of_extremes, levels_differ, shares_differ
 
-Array = NDArray[Any]
 Compared = tuple[list["Finding"], dict[str, Any]]  # what differs, and an outline in plain values
 
 # The least changes that matter: of a share or, for values and the confidence, of any share below a value.

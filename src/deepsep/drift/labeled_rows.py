@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.column_kinds import kind_of
 from deepsep.drift.profile import as_numbers
 from deepsep.drift.two_samples import bins_differ, effective_rows, levels_differ
-
-Array = NDArray[Any]
 
 MIN_COMPARED_ROWS = 20  # labelled, and unlabelled ones
 

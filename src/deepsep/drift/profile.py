@@ -16,13 +16,12 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.column_kinds import kind_of, seconds_of
 from deepsep.drift.two_samples import effective_rows
 from deepsep.errors import ModelFileError
 
-Array = NDArray[Any]
 Kind = Literal["number", "date", "category", "text"]
 
 MAX_BINS = 32  # of a column of numbers

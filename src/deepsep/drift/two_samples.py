@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, kolmogorov, ndtr
 
-Array = NDArray[Any]
+from deepsep.core.arrays import Array
 
 
 def effective_rows(weight: Array) -> float:

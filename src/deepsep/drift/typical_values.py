@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.drift.profile import ColumnProfile
-
-Array = NDArray[Any]
 
 N_DRAWS = 8  # values that represent a column
 MAX_EXACT_VALUES = 12  # different values of a column that are all used

@@ -12,12 +12,10 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.errors import ModelFileError
 
-Array = NDArray[Any]
 Parts = tuple[dict[str, Any], dict[str, Array]]
 
 

@@ -13,17 +13,15 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.tree._tree import Tree
 
-from deepsep.core.arrays import below, checked_array, checked_codes
+from deepsep.core.arrays import Array, below, checked_array, checked_codes
 from deepsep.errors import ModelFileError
 from deepsep.files.boosted_trees import Trees, put_lightgbm, put_xgboost, take_lightgbm, take_xgboost
 from deepsep.files.packed import pack_file, unpack_file
 from deepsep.files.plain import pack, unpack
 
-Array = NDArray[Any]
 Parts = tuple[dict[str, Any], dict[str, Any]]
 
 CLASSIFIER_MODULES = {

@@ -14,16 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 from scipy import sparse
 
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.errors import ModelFileError
-
-Array = NDArray[Any]
 
 ALLOWED_BYTES = 1 << 28  # to which any compressed part may unpack
 

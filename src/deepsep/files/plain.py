@@ -9,11 +9,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.errors import ModelFileError
-
-Array = NDArray[Any]
 
 
 def pack(value: Any) -> Any:

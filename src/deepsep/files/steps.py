@@ -12,12 +12,10 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.errors import ModelFileError
 from deepsep.files.packed import pack_file, unpack_file
-
-Array = NDArray[Any]
 
 
 def _names(packages: Mapping[str, str]) -> frozenset[str]:

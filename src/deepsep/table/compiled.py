@@ -14,16 +14,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
 
+from deepsep.core.arrays import Array
 from deepsep.core.model_parts import is_pipeline
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.columns import UsefulColumns, as_frame, as_text, check_names, convert, for_encoders
 from deepsep.table.encoder import MAX_MATRIX_VALUE, TableEncoder, n_levels
 from deepsep.table.normal_scores import InterpolatedScores
-
-Array = NDArray[Any]
 
 
 class Levels(NamedTuple):

@@ -7,17 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted
 from skrub import StringEncoder
 
+from deepsep.core.arrays import Array
 from deepsep.core.column_kinds import kind_of, seconds_of
 from deepsep.errors import DataError
 from deepsep.table.normal_scores import NormalScores
-
-Array = NDArray[Any]
 
 MAX_MATRIX_VALUE = float(np.finfo(np.float32).max)
 

@@ -8,13 +8,11 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.errors import DataError
 from deepsep.table.arrow_frames import key_hashes
 from deepsep.table.source import Names, Pairs, SomeRows, Source, Types
-
-Array = NDArray[Any]
 
 
 class ExternalTable(Protocol):

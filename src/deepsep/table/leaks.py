@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 
+from deepsep.core.arrays import Array
 from deepsep.core.column_kinds import kind_of, seconds_of
 from deepsep.core.labels import Labels
-
-Array = NDArray[Any]
 
 MIN_CHECKED_ROWS = 20  # fewest labelled rows for a search for leaks
 LEAK_SHARE = 0.97  # balanced accuracy from which a single column is a leak

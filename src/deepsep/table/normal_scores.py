@@ -6,12 +6,11 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-Array = NDArray[Any]
+from deepsep.core.arrays import Array
 
 MAX_SCORE = 3.0  # largest score, in standard deviations
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.checks import is_integer, with_fields
 from deepsep.core.column_kinds import ColumnType
 from deepsep.core.labels import given_labels
@@ -25,7 +25,6 @@ from deepsep.table.reading import check_types, joined, read_table, typed_rows
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import SomeRows, Source
 
-Array = NDArray[Any]
 Table = TableFile | RepeatedRows
 IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.column_kinds import ColumnType
 
-Array = NDArray[Any]
 Names = Sequence[str]
 Types = Mapping[str, ColumnType]
 Pairs = Iterator[tuple[Any, float]]  # Arrow tables or DataFrames, each with the share of the rows read so far
