@@ -13,7 +13,7 @@ from deepsep.core.training_rows import TrainingRows
 
 def draw_context(rows: TrainingRows, size: int, rng: np.random.Generator) -> tuple[Array, int]:
     """Return the rows of the context, labelled ones first, and the number of labelled rows that did not fit."""
-    order = _order_by_content(rows.X, np.flatnonzero(rows.weight > 0))
+    order = order_by_content(rows.X, np.flatnonzero(rows.weight > 0))
     labeled, unlabeled = order[rows.codes[order] >= 0], order[rows.codes[order] < 0]
     # A quarter is kept for unlabelled rows: without them the network would take the shares of the classes from labels
     # that were drawn evenly from the classes.
@@ -70,7 +70,7 @@ def _draw_copies(weight: Array, size: int, rng: np.random.Generator) -> Array:
     return np.repeat(np.arange(len(weight)), copies)
 
 
-def _order_by_content(X: Array, index: Array, chunk: int = 4_096) -> Array:
+def order_by_content(X: Array, index: Array, chunk: int = 4_096) -> Array:
     """Return rows, given by their index, in an order that depends on their values alone."""
     parts = [index[start : start + chunk] for start in range(0, len(index), chunk)]
     largest = np.max([np.abs(X[part]).max(axis=0) for part in parts], axis=0).astype(np.float64)

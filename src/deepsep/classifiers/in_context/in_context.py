@@ -11,13 +11,14 @@ from scipy.stats import beta
 
 from deepsep import networks
 from deepsep.classifiers.declared_settings import integer, settings
-from deepsep.classifiers.in_context.context_draw import draw_context
+from deepsep.classifiers.in_context.context_draw import draw_context, order_by_content
+from deepsep.classifiers.in_context.spectral_map import SpectralMap
 from deepsep.classifiers.known_shares import WithPriors
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import require
 from deepsep.core.probability import mixture_weights
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import DeepSepWarning, ModelFileError, warn
+from deepsep.errors import DataError, DeepSepWarning, ModelFileError, warn
 from deepsep.evaluation.folds import LabeledFold
 from deepsep.networks import choose_device
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # The weights of the views without evidence. One member stands for all in the folds, and averaging members helps the
 # view of columns more.
 USUAL_WEIGHTS = {"columns": 0.6, "components": 0.4}
+MAX_GRAPH_ROWS = 10_000
 
 
 class _Context(NamedTuple):
@@ -57,14 +59,16 @@ class InContext(WithPriors):
     million.
 
     A fitted model, and so a saved one, **contains rows of the training table**, those of its context; ``context_size``
-    limits their number.
+    limits their number. With ``view="spectral"`` it also contains up to 10,000 rows as principal components.
 
     Parameters
     ----------
-    view : {"columns", "components", "both"}, default="both"
+    view : {"columns", "components", "both", "spectral"}, default="both"
         Input of the network: the columns as they are, which suits surveys and most company tables; their first 40
         principal components, which suit many correlated numbers; or both, averaged with weights from held-out labelled
-        rows (``view_weights_``). Both take a little more than twice as long.
+        rows (``view_weights_``). Both take a little more than twice as long. "spectral": coordinates in a graph of
+        nearest neighbours among up to 10,000 rows, most of them unlabelled, which suit tables whose classes are
+        clusters; it needs unlabelled rows.
     n_members : int, default=4
         Number of members of each view. More members take more time and are slightly more accurate. With more than 72
         columns, each sees a different selection of 72 (``columns_``).
@@ -128,7 +132,7 @@ class InContext(WithPriors):
 
     method_name = "in-context"
 
-    view: Literal["columns", "components", "both"] = "both"
+    view: Literal["columns", "components", "both", "spectral"] = "both"
     n_members: int = integer(4, 1)
     context_size: int = integer(1000, 2)
     priors: Mapping[Any, float] | None = None
@@ -146,12 +150,13 @@ class InContext(WithPriors):
         self._forget("_have_read")
         self._device = choose_device(self.device)
         self._draw(rows, rng)
+        self._graph = self._draw_graph(rows, rng) if self.view == "spectral" else None
         self._draw_members(rng)
         self.view_weights_ = self._weigh_views(rng)
         self._estimate_shares()
         if rows.context.for_new_rows and self.priors is None:
             return None
-        self.view_distributions_ = {name: self._ask(view, rows.X) for name, view in self._views().items()}
+        self.view_distributions_ = {name: self._ask(name, rows.X) for name in self._views()}
         return self._shift_to_priors(self._mix(self.view_distributions_), rows)
 
     def _draw(self, rows: TrainingRows, rng: np.random.Generator) -> None:
@@ -166,6 +171,20 @@ class InContext(WithPriors):
             )
         self._context = _Context.of(np.ascontiguousarray(rows.X[self.context_]), rows.codes[self.context_])
 
+    def _draw_graph(self, rows: TrainingRows, rng: np.random.Generator) -> SpectralMap:
+        """Return the spectral coordinates of the context and of other rows."""
+        if not rows.unlabeled.size:
+            raise DataError(
+                'InContext: view="spectral" learns from unlabelled rows, and there are none. Pass them in X as well, '
+                "with None in y, or choose another view."
+            )
+        others = np.setdiff1d(np.flatnonzero(rows.weight > 0), self.context_)
+        room = max(0, MAX_GRAPH_ROWS - len(self.context_))
+        if len(others) > room:
+            others = rng.permutation(order_by_content(rows.X, others))[:room]
+        some = self._scale(np.concatenate([self._context.values, rows.X[others]]))
+        return SpectralMap.of(some[: len(self.context_)], some)
+
     def _draw_members(self, rng: np.random.Generator) -> None:
         c, n, values = len(self.classes_), int(self.n_members), self._context.values
         identity = networks.pretrained_network(self._device).sizes.identity
@@ -174,11 +193,14 @@ class InContext(WithPriors):
             varying = np.arange(values.shape[1])
         self.columns_ = networks.draw_columns(varying, n, rng)
         self._members = {}
-        if self.view != "components":
+        if self.view in ("columns", "both"):
             self._members["columns"] = [networks.draw_member(c, columns, identity, rng) for columns in self.columns_]
-        if self.view != "columns":
+        if self.view in ("components", "both"):
             every = np.arange(networks.components_of(self._scale(values)).axes.shape[2])
             self._members["components"] = [networks.draw_member(c, every, identity, rng) for _ in range(n)]
+        if self._graph is not None:
+            every = np.arange(len(self._graph.values))
+            self._members["spectral"] = [networks.draw_member(c, every, identity, rng) for _ in range(n)]
 
     def _views(self) -> dict[str, ContextView]:
         """Return the context as read by the members of each view; it is read again after a copy or a load."""
@@ -187,7 +209,7 @@ class InContext(WithPriors):
             self._have_read = {
                 name: networks.ContextView(
                     networks.pretrained_network(self._device),
-                    context,
+                    self._shown(name, context),
                     self._context.codes,
                     members,
                     networks.components_of(context) if name == "components" else None,
@@ -195,6 +217,10 @@ class InContext(WithPriors):
                 for name, members in self._members.items()
             }
         return self._have_read
+
+    def _shown(self, view: str, scaled: Array) -> Array:
+        """Return scaled rows as a view shows them to its members, who find components themselves."""
+        return scaled if self._graph is None or view != "spectral" else self._graph(scaled)
 
     def _scale(self, X: Array) -> Array:
         """Return rows in single precision, centred and scaled by the context."""
@@ -264,10 +290,11 @@ class InContext(WithPriors):
     # -- predicting ------------------------------------------------------------------------------------------
 
     def _probabilities(self, X: Array) -> Array:
-        return self._shifted(self._mix({name: self._ask(view, X) for name, view in self._views().items()}))
+        return self._shifted(self._mix({name: self._ask(name, X) for name in self._views()}))
 
-    def _ask(self, view: ContextView, X: Array, chunk: int = 16_384) -> Array:
-        parts = [self._scale(X[start : start + chunk]) for start in range(0, len(X), chunk)]
+    def _ask(self, name: str, X: Array, chunk: int = 16_384) -> Array:
+        view = self._views()[name]
+        parts = [self._shown(name, self._scale(X[start : start + chunk])) for start in range(0, len(X), chunk)]
         return np.concatenate([view.probabilities(part) for part in parts])
 
     def _mix(self, by_view: Mapping[str, Array]) -> Array:
@@ -287,7 +314,8 @@ class InContext(WithPriors):
         """Write the fitted model to a folder: short for ``deepsep.save(model, path)``.
 
         The folder contains rows of the training table, those of ``context_``, with their labels, which the model
-        needs to predict. Fit with a smaller ``context_size`` to keep fewer.
+        needs to predict. Fit with a smaller ``context_size`` to keep fewer. With ``view="spectral"`` it also contains
+        up to 10,000 rows as principal components, without labels.
         """
         super().save(path)
 
@@ -301,6 +329,8 @@ class InContext(WithPriors):
             "estimated_shares_": self.estimated_shares_,
             "estimated_shares_interval_": self.estimated_shares_interval_,
         }
+        if self._graph is not None:
+            arrays |= self._graph.to_arrays()
         for name, members in self._members.items():
             for part in ("columns", "identities", "codings"):
                 arrays[f"{name}/{part}"] = np.stack([getattr(member, part) for member in members])
@@ -325,6 +355,7 @@ class InContext(WithPriors):
             raise ModelFileError("the context of the model has labels beyond its classes. Save the model again.")
         self._context = _Context.of(rows, codes)
         self._members = {name: _take_members(arrays, name, c) for name in self.view_weights_}
+        self._graph = SpectralMap.from_arrays(arrays, d) if "spectral" in self._members else None
         # A model that was fitted on a GPU can be loaded without one.
         self._device = choose_device("auto" if self.device == "cuda" else self.device)
 
