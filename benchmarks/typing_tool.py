@@ -35,7 +35,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from deepsep import SurveySegments
 from deepsep.apps.typing import ask_items, make_typing_tool, typing_sql, write_typing_workbook
-from deepsep.apps.typing.typing_items import encode_items, items_of
+from deepsep.apps.typing.typing_tool import encode_items, items_of
 from deepsep.datasets import load_nhanes
 from deepsep.table.excel_cells import fill
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from deepsep.apps.label.answer_file import Answers
-from deepsep.apps.label.background import Background
+from deepsep.apps.label.refit import Background
 from deepsep.apps.label.server import Server
 from deepsep.apps.label.session import Session
 

@@ -15,8 +15,7 @@ from command_line import deepsep_process
 from typer.testing import CliRunner
 
 from deepsep import for_table, method, save
-from deepsep.apps.ray.connection import connected
-from deepsep.apps.ray.workers import MAX_WORKER_DEATHS, Workers
+from deepsep.apps.ray import MAX_WORKER_DEATHS, Workers, connected
 from deepsep.cli import app
 from deepsep.errors import DeepSepError, ParameterError
 from deepsep.scoring import score_file

@@ -20,7 +20,7 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM, Committee, for_table
-from deepsep.apps.sql import Query, query_scores, score_query, score_to_table
+from deepsep.apps.sql import Query, into_tables, score_query, score_to_table
 from deepsep.apps.sql.database import Address, open_reader, open_writer
 from deepsep.apps.sql.scores_table import ScoresTable
 from deepsep.errors import DatabaseError, DataError, DriftWarning, LabelWarning, ParameterError
@@ -274,7 +274,7 @@ def test_a_fit_whose_predictions_are_cut_off_names_the_command_that_writes_the_r
         written.append(len(rows))
         write(self, rows, types)
 
-    monkeypatch.setattr(query_scores, "BATCH_ROWS", 400)
+    monkeypatch.setattr(into_tables, "BATCH_ROWS", 400)
     monkeypatch.setattr(ScoresTable, "write", cut)
     where = ("--from", base.address, "--query", "select * from people where visits > 0")
     asked = ("--abstain", "0.6")
@@ -897,7 +897,7 @@ sys.stdin.read()
 @pytest.mark.infra
 @pytest.mark.parametrize("base", ["sqlite"], indirect=True)
 def test_a_file_that_another_program_writes_to(base: Base, model, expected, monkeypatch) -> None:
-    monkeypatch.setattr("deepsep.apps.sql.sqlite.LOCK_SECONDS", 0)
+    monkeypatch.setattr("deepsep.apps.sql.drivers.LOCK_SECONDS", 0)
     command = [sys.executable, "-c", HOLD, base.address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "locked\n"

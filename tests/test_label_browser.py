@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from label_page import new_session, serving, small_table
 
-from deepsep.apps.label.background import Background
+from deepsep.apps.label.refit import Background
 from deepsep.apps.label.server import Server
 from deepsep.apps.label.session import Session
 

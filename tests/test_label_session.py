@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from label_page import new_session, small_table
 
 from deepsep.apps.label.answer_file import Answers
-from deepsep.apps.label.background import MAX_FAILURES, Background
-from deepsep.apps.label.refit import Job, Refit, refit
+from deepsep.apps.label.refit import MAX_FAILURES, Background, Job, Refit, refit
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring import rows_to_label
 

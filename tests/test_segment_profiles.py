@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from deepsep.apps.workbook.crosstabs import profile_lines, profiled_column
-from deepsep.apps.workbook.segment_tests import difference
+from deepsep.apps.workbook.crosstabs import difference, profile_lines, profiled_column
 from deepsep.evaluation.intervals import holm
 
 

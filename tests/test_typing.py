@@ -18,7 +18,7 @@ from spreadsheet import Spreadsheet
 
 from deepsep import SurveySegments, load, save
 from deepsep.apps.typing import ask_items, make_typing_tool, typing_sql, write_typing_workbook
-from deepsep.apps.typing.typing_items import encode_items, items_of
+from deepsep.apps.typing.typing_tool import encode_items, items_of
 from deepsep.datasets import make_survey
 from deepsep.errors import DataError, ParameterError
 from deepsep.table.excel_cells import fill

@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import browser
 from label_page import new_session, serving
 
-from deepsep.apps.label.background import Background
+from deepsep.apps.label.refit import Background
 from deepsep.datasets import load_foods
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"

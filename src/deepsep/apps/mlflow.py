@@ -87,13 +87,7 @@ def load_model(model_uri: str) -> Any:
 
 
 class PyfuncModel:
-    """Model with the interface of ``mlflow.pyfunc``.
-
-    Parameters
-    ----------
-    model : fitted model
-        From :func:`deepsep.load`.
-    """
+    """Model from :func:`deepsep.load`, with the interface of ``mlflow.pyfunc``."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

@@ -43,6 +43,18 @@ _SVM = {"gamma": "auto", "tol": 1e-9}
 # part of their output. On NHANES it reduces DeepSep's calibration error from 47 points to between 3 and 5.
 _CALIBRATED = {"calibrate": True}
 
+
+def _supervised(name: str, title: str, classifier: str, what: str, **others: Any) -> Method:
+    """Return the record of a method that learns from the labelled rows alone."""
+    common: dict[str, Any] = {
+        "assumes": "nothing about the unlabelled rows",
+        "cost": "below a second",
+        "uses_unlabeled": False,
+    }
+    what = f"{what}; labelled rows alone"
+    return Method(name, title, "classifiers.supervised:Supervised", what, classifier=classifier, **(common | others))
+
+
 _METHODS = (
     Method(
         "committee",
@@ -286,69 +298,54 @@ _METHODS = (
         "seconds, for any number of rows",
         tuning={**_NETWORK, "pseudo": Range(0.01, 1)},
     ),
-    Method(
+    _supervised(
         "lightgbm",
         "LightGBM",
-        "classifiers.supervised:Supervised",
-        "gradient boosting with LightGBM's defaults; labelled rows alone",
-        "at least some hundred labels: with 35 its default leaves hold too few rows to split",
-        "below a second",
+        "lightgbm:LGBMClassifier",
+        "gradient boosting with LightGBM's defaults",
+        assumes="at least some hundred labels: with 35 its default leaves hold too few rows to split",
         in_study=True,
-        uses_unlabeled=False,
         tuning=_BOOSTING,
-        classifier="lightgbm:LGBMClassifier",
         settings=_LIGHTGBM,
     ),
-    Method(
+    _supervised(
         "lightgbm-few-labels",
         "LightGBM (few labels)",
-        "classifiers.supervised:Supervised",
-        "gradient boosting with settings that suit few rows; labelled rows alone",
-        "nothing about the unlabelled rows",
-        "below a second",
+        "lightgbm:LGBMClassifier",
+        "gradient boosting with settings that suit few rows",
         compared=True,
         in_study=True,
-        uses_unlabeled=False,
         tuning=_BOOSTING,
-        classifier="lightgbm:LGBMClassifier",
         settings=_LIGHTGBM | _FEW_LABELS,
     ),
-    Method(
+    _supervised(
         "random-forest",
         "random forest",
-        "classifiers.supervised:Supervised",
-        "500 trees on resampled rows; labelled rows alone",
-        "nothing about the unlabelled rows",
-        "a second",
+        "sklearn.ensemble:RandomForestClassifier",
+        "500 trees on resampled rows",
+        cost="a second",
         compared=True,
-        uses_unlabeled=False,
         tuning=_FOREST,
-        classifier="sklearn.ensemble:RandomForestClassifier",
         settings={"n_estimators": 500},
     ),
-    Method(
+    _supervised(
         "extra-trees",
         "extra trees",
-        "classifiers.supervised:Supervised",
-        "500 trees with random thresholds; labelled rows alone",
-        "nothing about the unlabelled rows",
-        "a second",
-        uses_unlabeled=False,
+        "sklearn.ensemble:ExtraTreesClassifier",
+        "500 trees with random thresholds",
+        cost="a second",
         tuning=_FOREST,
-        classifier="sklearn.ensemble:ExtraTreesClassifier",
         settings={"n_estimators": 500},
     ),
-    Method(
+    _supervised(
         "logistic-regression",
         "logistic regression",
-        "classifiers.supervised:Supervised",
-        "logistic regression; labelled rows alone",
-        "straight boundaries",
-        "well below a second",
+        "sklearn.linear_model:LogisticRegression",
+        "logistic regression",
+        assumes="straight boundaries",
+        cost="well below a second",
         compared=True,
-        uses_unlabeled=False,
         tuning={"C": Range(1e-2, 100)},
-        classifier="sklearn.linear_model:LogisticRegression",
         settings={"max_iter": 1000},
         standardize=True,
     ),
@@ -365,29 +362,22 @@ _METHODS = (
         settings={"algorithm": "brute"},
         standardize=True,
     ),
-    Method(
+    _supervised(
         "svm",
         "SVM",
-        "classifiers.supervised:Supervised",
-        "a support vector machine with an RBF kernel; labelled rows alone",
-        "nothing about the unlabelled rows",
-        "well below a second",
-        uses_unlabeled=False,
+        "sklearn.svm:SVC",
+        "a support vector machine with an RBF kernel",
+        cost="well below a second",
         tuning={"C": Range(1e-2, 100)},
-        classifier="sklearn.svm:SVC",
         settings=_SVM,
         standardize=True,
     ),
-    Method(
+    _supervised(
         "xgboost",
         "XGBoost",
-        "classifiers.supervised:Supervised",
-        "gradient boosting with XGBoost's defaults; labelled rows alone",
-        "nothing about the unlabelled rows",
-        "below a second",
-        uses_unlabeled=False,
+        "xgboost:XGBClassifier",
+        "gradient boosting with XGBoost's defaults",
         tuning={"learning_rate": Range(1e-2, 0.3), "max_depth": Range(1, 10, whole=True)},
-        classifier="xgboost:XGBClassifier",
         settings={**_ONE_THREAD, "verbosity": 0},
         extra="xgboost",
     ),

@@ -163,7 +163,7 @@ def fit(
             )
         files = write_folder(fitted.model, target, fitted.predictions, predictions.value, summary=fitted.summary)
         if to is not None and isinstance(source, ExternalRows) and training.id is not None:
-            from deepsep.apps.sql.query_scores import write_scores
+            from deepsep.apps.sql.into_tables import write_scores
             from deepsep.model.loading import load
 
             written = write_scores(

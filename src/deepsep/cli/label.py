@@ -52,7 +52,7 @@ def label(
     Example: deepsep label customers.csv --label segment --id customer -o labels.csv
     """
     from deepsep.apps.label.answer_file import Answers
-    from deepsep.apps.label.background import Background
+    from deepsep.apps.label.refit import Background
     from deepsep.apps.label.server import Server
     from deepsep.apps.label.session import Session
     from deepsep.cli.printed_commands import fit_command, training_options

@@ -34,13 +34,6 @@ class Answers:
     The file is a CSV that ``deepsep fit --labels`` takes: the identifier, the label (empty for "not sure"), the kind of
     answer, and how the row was drawn. It is replaced as a whole after every answer, and is on the disk before the
     answer counts as given. Lines of an earlier file stay, even if the table does not have their identifier.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it is created with the first answer. Answers that it already has are read.
-    id, label : str
-        Names of the columns of identifiers and labels.
     """
 
     def __init__(self, path: Path, id: str, label: str) -> None:

@@ -32,22 +32,10 @@ SECURITY_HEADERS = {
 
 
 class Server:
-    """A page on the loopback address, below a path that nobody can guess.
+    """A page on the loopback address, on a free port by default, below a path that nobody can guess: ``address``.
 
     The token is a part of the path, and not a cookie: browsers send cookies to every port of a host, so to the servers
     of other users of this machine as well.
-
-    Parameters
-    ----------
-    session : Session
-        The labelling that the page shows and changes.
-    port : int, default=0
-        The port; 0 for a free one.
-
-    Attributes
-    ----------
-    address : str
-        Address of the page.
     """
 
     def __init__(self, session: Session, port: int = 0) -> None:
@@ -90,14 +78,7 @@ class Server:
 class Guard:
     """Answers requests with the right token, for the right host, and from the page itself; others get nothing.
 
-    Parameters
-    ----------
-    app : ASGI application
-        The application to guard.
-    token : str
-        The first part of the path.
-    host : str
-        Address and port. A name that resolves to this machine is another host.
+    A name that resolves to this machine is another host than the given address and port.
     """
 
     def __init__(self, app: Any, token: str, host: str) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep._version import __version__
@@ -21,8 +20,6 @@ from deepsep.core.scaling import MAX_MAGNITUDE
 from deepsep.errors import ParameterError
 from deepsep.files.atomic import replace_file
 from deepsep.scoring.who_scores import label_of, schema_of, student_of, with_student
-
-Array = NDArray[Any]
 
 TENSOR_TYPES = {
     "number": "float",

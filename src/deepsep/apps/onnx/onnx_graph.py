@@ -8,11 +8,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.errors import missing_package
-
-Array = NDArray[Any]
 
 ML_DOMAIN = "ai.onnx.ml"
 

@@ -6,17 +6,15 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 from deepsep.apps.onnx.onnx_graph import ML_DOMAIN, Graph, Tensor
+from deepsep.core.arrays import Array
 from deepsep.errors import DataError, ParameterError
 from deepsep.table.column_types import MISSING_WORDS
 from deepsep.table.columns import UsefulColumns
 from deepsep.table.encoder import MAX_MATRIX_VALUE, TableEncoder
-
-Array = NDArray[Any]
 
 FLOAT_NAN = np.float32(np.nan)
 

@@ -10,9 +10,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from deepsep.apps.sql.connections import Connection
-from deepsep.apps.sql.duckdb_files import DuckDB
-from deepsep.apps.sql.postgresql import PostgreSQL
-from deepsep.apps.sql.sqlite import SQLite
+from deepsep.apps.sql.drivers import DuckDB, PostgreSQL, SQLite
 from deepsep.errors import DataError, Setting
 
 System = Literal["postgresql", "sqlite", "duckdb"]

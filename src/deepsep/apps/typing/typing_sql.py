@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from deepsep.apps.typing.typing_items import Item
-from deepsep.apps.typing.typing_tool import POINTS_PER_LOGIT, TypingTool
+from deepsep.apps.typing.typing_tool import POINTS_PER_LOGIT, Item, TypingTool
 
 
 def typing_sql(tool: TypingTool, table: str = "answers") -> str:
@@ -15,17 +14,6 @@ def typing_sql(tool: TypingTool, table: str = "answers") -> str:
     :meth:`TypingTool.assign`, with ``probability_1``, ``points_1`` and so on in the order of the segments. It uses
     ``case``, ``cast``, ``trim`` and ``exp`` in nested selects, identifiers in double quotes and text in single quotes,
     as PostgreSQL, DuckDB, Snowflake, Redshift, Oracle and SQLite have them.
-
-    Parameters
-    ----------
-    tool : TypingTool
-        From :func:`make_typing_tool`.
-    table : str, default="answers"
-        Name of the table.
-
-    Returns
-    -------
-    str
     """
     k = range(1, len(tool.segment_names) + 1)
     points = [

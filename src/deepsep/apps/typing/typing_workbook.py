@@ -14,8 +14,7 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.worksheet.properties import PageSetupProperties
 
-from deepsep.apps.typing.typing_items import Item
-from deepsep.apps.typing.typing_tool import POINTS_PER_LOGIT, TypingTool
+from deepsep.apps.typing.typing_tool import POINTS_PER_LOGIT, Item, TypingTool
 from deepsep.table.excel_cells import PERCENT_FORMAT, fill
 
 FORMULA_ROWS = 500  # respondents in the sheet of many
@@ -30,15 +29,7 @@ def write_typing_workbook(tool: TypingTool, path: Path, *, about: str = "") -> N
     The sheets: how to read it; one respondent, with a list of answers for each question; many respondents, whose
     answers are pasted; the agreement with the full model by number of questions; and the points of every answer. The
     formulas use SUMPRODUCT, EXACT, TRIM, EXP, SUM, MAX, INDEX, MATCH and IF, which Excel and LibreOffice have.
-
-    Parameters
-    ----------
-    tool : TypingTool
-        From :func:`make_typing_tool`.
-    path : path
-        The file, which ends in .xlsx.
-    about : str, optional
-        Origin of the tool, for the first sheet.
+    ``about`` says on the first sheet where the tool comes from.
     """
     book = Workbook()
     book.properties.creator = "deepsep"

@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from openpyxl import Workbook
 from openpyxl.formatting.rule import FormulaRule
 from openpyxl.styles import PatternFill
 from openpyxl.utils import get_column_letter
 
-from deepsep.apps.workbook.crosstabs import Line, profile_lines, profiled_column
+from deepsep.apps.workbook.crosstabs import Difference, Line, difference, profile_lines, profiled_column
 from deepsep.apps.workbook.guide import Lines, guide
-from deepsep.apps.workbook.segment_tests import Difference, difference
 from deepsep.apps.workbook.sheets import (
     DATE_FORMAT,
     DEVIATION_FORMAT,
@@ -31,6 +29,7 @@ from deepsep.apps.workbook.sheets import (
     add_page,
     add_table,
 )
+from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import in_batches, take
@@ -45,25 +44,13 @@ from deepsep.scoring.to_label import LABEL_SHEET, fill_in_sheet, rows_to_label
 from deepsep.table.columns import as_frame
 from deepsep.table.excel_cells import PERCENT_FORMAT
 
-Array = NDArray[Any]
-
 GUIDE_SHEET = "How to read it"
 MAX_DRAWN_ROWS = 200_000  # unlabelled rows in the profiles
 MAX_PROFILE_COLUMNS = 1_000
 
 
 def write_workbook(model: Any, table: Any, labels: Any, path: str | os.PathLike[str], **settings: Any) -> None:
-    """Write the results of a fit to an Excel workbook; an existing one is replaced.
-
-    Parameters
-    ----------
-    model, table, labels
-        As in :func:`make_workbook`.
-    path : str or path
-        A file that ends in ``.xlsx``.
-    **settings
-        Those of :func:`make_workbook`.
-    """
+    """Write the workbook that :func:`make_workbook` returns to a file, which ends in ``.xlsx``; it may exist."""
     target = check_target(path)
     save_workbook(make_workbook(model, table, labels, **settings), target)
 
