@@ -1,8 +1,8 @@
 """Networks and their training, behind one interface.
 
 ``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU.
-``TorchArrays`` lets the TSVM's pass over rows run on a GPU. ``ContextView`` is a table as the pretrained in-context
-network has read it. Everything that needs torch is imported on first use, since that takes seconds.
+``ContextView`` is a table as the pretrained in-context network has read it. Everything that needs torch is imported on
+first use, since that takes seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from deepsep.networks.loop import adam, tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, StepSettings, train_steps
     from deepsep.networks.pretrained import WEIGHTS_SHA256, pretrained_network
-    from deepsep.networks.torch_arrays import TorchArrays, rows_by_size
     from deepsep.networks.torch_network import TorchNetwork, default_encoder
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
     "OnStep",
     "OneHotAverage",
     "StepSettings",
-    "TorchArrays",
     "TorchNetwork",
     "adam",
     "choose_device",
@@ -53,7 +51,6 @@ __all__ = [
     "pool",
     "pretrain",
     "pretrained_network",
-    "rows_by_size",
     "tensor",
     "train_steps",
 ]
@@ -64,7 +61,6 @@ _HOME = {
     "Member": "deepsep.networks.context_view",
     "OnStep": "deepsep.networks.mixed_batches",
     "StepSettings": "deepsep.networks.mixed_batches",
-    "TorchArrays": "deepsep.networks.torch_arrays",
     "TorchNetwork": "deepsep.networks.torch_network",
     "WEIGHTS_SHA256": "deepsep.networks.pretrained",
     "adam": "deepsep.networks.loop",
@@ -75,7 +71,6 @@ _HOME = {
     "pool": "deepsep.networks.context_view",
     "pretrain": "deepsep.networks.autoencoder",
     "pretrained_network": "deepsep.networks.pretrained",
-    "rows_by_size": "deepsep.networks.torch_arrays",
     "tensor": "deepsep.networks.loop",
     "train_steps": "deepsep.networks.mixed_batches",
 }

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from deepsep.solvers.cccp import cccp
 from deepsep.solvers.problem import Problem, Result
-from deepsep.solvers.rows import Rows
 from deepsep.solvers.single_loop import single_loop
 from deepsep.solvers.spaces import Kernel, Separator, open_space
 from deepsep.solvers.supervised_svm import supervised_svm
@@ -115,7 +114,6 @@ def separate(
     *,
     kernel: Kernel | None = None,
     rng: np.random.Generator | None = None,
-    make_rows: Callable[..., Any] = Rows,
 ) -> Boundaries:
     """Find the boundaries of all classes.
 
@@ -135,8 +133,6 @@ def separate(
         None: the inner product of the features.
     rng : Generator, optional
         Draws the landmarks of a Nyström map: only needed with a kernel.
-    make_rows : callable, optional
-        The pass over the rows, if it is not NumPy's.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     space = open_space(labeled, unlabeled, unlabeled_weight, kernel, rng)
@@ -153,7 +149,6 @@ def separate(
         target=target if costs.balance and len(unlabeled_weight) else None,
         s=costs.s,
         centre=space.centre,
-        make_rows=make_rows,
     )
     result, algorithm, collapsed, start = _solve(problem, costs, solver)
     balanced = np.full(len(problem.signs), problem.target is not None)

@@ -38,7 +38,6 @@ from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.evaluation.population import to_population
 from deepsep.networks import Architecture, NetworkAverage, choose_device, members_of
 from deepsep.solvers.one_vs_rest import Costs, SolverSettings
-from deepsep.solvers.rows import Rows
 
 CALIBRATION_FOLDS = 3
 
@@ -380,9 +379,6 @@ class DeepSep(TransformerMixin, WithPriors):
 
     def _low_density(self, rows: TrainingRows, split: SplitRows) -> LowDensity:
         shares = self._shares()
-        make_rows: Any = Rows
-        if split.device == "cuda" and self.algorithm != "cccp":
-            make_rows = networks.rows_by_size(Rows, device="cuda")
 
         def costs(drawn: Array) -> Costs:
             C_star = unlabeled_cost(self.C, self.C_star, split.weight, split.labeled, split.unlabeled, drawn)
@@ -394,7 +390,6 @@ class DeepSep(TransformerMixin, WithPriors):
             propensity=self.propensity,
             shares=shares,
             effort=SolverSettings("cccp", tol=1e-6) if self.algorithm == "cccp" else SolverSettings(tol=1e-3),
-            make_rows=make_rows,
         )
 
     def _pretrain(self, run: TrainingRun, architecture: Architecture, rng: np.random.Generator) -> None:

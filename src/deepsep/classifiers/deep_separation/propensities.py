@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from deepsep.core.arrays import Array
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.errors import DataError
 from deepsep.solvers.one_vs_rest import Costs, SolverSettings, separate
-from deepsep.solvers.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,6 @@ class LowDensity:
         Shares of the classes in the population, to which the probabilities are corrected.
     effort : SolverSettings
         How the problems are solved.
-    make_rows : callable
-        Constructor of the pass over the rows.
     """
 
     draw: Callable[[np.random.Generator], Array]
@@ -41,7 +38,6 @@ class LowDensity:
     propensity: Literal["platt", "softmax", "hard"]
     shares: Array | None
     effort: SolverSettings
-    make_rows: Callable[..., Any] = Rows
 
     def __call__(self, run: TrainingRun, rng: np.random.Generator) -> Array:
         """Return p̂ of the unlabelled rows and note the objective."""
@@ -66,7 +62,6 @@ class LowDensity:
             rows.n_classes,
             self.costs(drawn),
             self.effort,
-            make_rows=self.make_rows,
         )
         to_probabilities = ScoreProbabilities(self.propensity)
         if self.propensity == "platt" or (self.propensity == "hard" and self.shares is not None):
