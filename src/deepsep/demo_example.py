@@ -30,18 +30,11 @@ SUPERVISED_METHODS = (
 
 @dataclass(frozen=True)
 class Story:
-    """Contents of the demo's files.
+    """Contents of the demo's files."""
 
-    Attributes
-    ----------
-    aisle : Series
-        The true aisle of every food in ``foods.parquet``, by its name; most of it is hidden from the models.
-    n_columns : int
-        Number of columns of ``foods.parquet`` besides the name.
-    """
-
+    # The true aisle of every food in ``foods.parquet``, by its name; most of it is hidden from the models
     aisle: pd.Series[Any]
-    n_columns: int
+    n_columns: int  # number of columns of ``foods.parquet`` besides the name
 
 
 def write_files(folder: Path, *, seed: int = 0) -> Story:

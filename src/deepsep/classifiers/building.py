@@ -68,17 +68,7 @@ def classifier_named(name: str) -> Any:
 
 
 def shipped_method(name: str, settings: Mapping[str, Any], seed: int) -> Any:
-    """Build a method as ``deepsep fit`` does: seeded, calibrated, and with probabilities.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`methods`.
-    settings : mapping
-        Settings of the method; a ``random_state`` among them replaces the seed.
-    seed : int
-        The ``random_state``.
-    """
+    """Build a method as ``deepsep fit`` does: calibrated, with probabilities, and with a seed unless it has one."""
     estimator = method(name, **{**find_method(name).shipped, **settings})
     own = estimator.get_params(deep=False)
     if "random_state" in own and "random_state" not in settings:

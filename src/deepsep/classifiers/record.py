@@ -19,52 +19,24 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """Record of a method.
+    """Record of a method."""
 
-    Attributes
-    ----------
-    name, title : str
-        Its name in code and on the command line, and in sentences.
-    place : str
-        Its class, as ``module:class`` of this package.
-    what, assumes, cost : str
-        Short description, assumption and cost, as help and reports show them.
-    uses_unlabeled : bool
-        Whether it learns from unlabelled rows.
-    compared : bool
-        Whether ``deepsep compare`` runs it by default: the committee, and one method for each idea whose fits take
-        seconds.
-    in_study : bool
-        Whether it is in the paper's study.
-    tuning : mapping
-        Range of each setting that is tuned.
-    classifier : str
-        Class that a supervised method wraps, as ``module:class``.
-    settings : mapping
-        Settings of that class that differ from its defaults.
-    standardize : bool
-        Whether a supervised method scales features first.
-    extra : str
-        The optional extra of deepsep that installs its dependencies.
-    shipped : mapping
-        Settings that commands use instead of its defaults.
-    """
-
-    name: str
-    title: str
-    place: str
-    what: str
+    name: str  # in code and on the command line
+    title: str  # in sentences
+    place: str  # its class, as ``module:class`` of this package
+    what: str  # short description, as help and reports show it, like its assumption and its cost
     assumes: str
     cost: str
-    uses_unlabeled: bool = True
+    uses_unlabeled: bool = True  # whether it learns from unlabelled rows
+    # Whether ``deepsep compare`` runs it by default: the committee, and one quick method for each idea
     compared: bool = False
-    in_study: bool = False
-    tuning: Mapping[str, Range] = field(default_factory=dict)
-    classifier: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    standardize: bool = False
-    extra: str = ""
-    shipped: Mapping[str, Any] = field(default_factory=dict)
+    in_study: bool = False  # whether it is in the paper's study
+    tuning: Mapping[str, Range] = field(default_factory=dict)  # range of each setting that is tuned
+    classifier: str = ""  # class that a supervised method wraps, as ``module:class``
+    settings: Mapping[str, Any] = field(default_factory=dict)  # settings of that class that differ from its defaults
+    standardize: bool = False  # whether a supervised method scales features first
+    extra: str = ""  # the optional extra of deepsep that installs its dependencies
+    shipped: Mapping[str, Any] = field(default_factory=dict)  # settings that commands use instead of its defaults
 
     @property
     def class_name(self) -> str:

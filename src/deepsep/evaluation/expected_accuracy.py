@@ -34,17 +34,7 @@ FOLD_DEPENDENCE = 1.15  # standard error of held-out rows, which share a model, 
 
 
 class ExpectedAccuracy(Estimate):
-    """The expected share of the unlabelled rows that are predicted correctly.
-
-    Attributes
-    ----------
-    value : float
-        The estimate.
-    error : float
-        Its standard error.
-    low, high : float
-        Ends of an interval of 90 %.
-    """
+    """The expected share of the unlabelled rows that are predicted correctly."""
 
     @property
     def interval(self) -> list[float]:

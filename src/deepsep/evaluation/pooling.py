@@ -42,16 +42,8 @@ def fit_mixture(p: Array, codes: Array, weight: Array, *, usual: Array | None = 
     was chosen, with the usual weights of a committee's members, on two draws of 18 tables that are not part of any
     published figure.
 
-    Parameters
-    ----------
-    p : array (k, m, c)
-        The probabilities that each model gave to rows whose labels it had not seen.
-    codes : array (m,)
-        The classes of the rows.
-    weight : array (m,)
-        A weight of k counts as k rows.
-    usual : array (k,), optional
-        The exponents without evidence; by default equal ones with the sum one.
+    ``p`` (k, m, c) are the probabilities that each model gave to rows whose labels it had not seen, and ``usual`` (k,)
+    the exponents without evidence, by default equal ones with the sum one.
     """
     usual = np.full(len(p), 1 / len(p)) if usual is None else usual
     log_p, rows = _logs(p), np.arange(len(codes))

@@ -40,13 +40,7 @@ def to_parts(held_out: OutOfFold) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def from_parts(state: Mapping[str, Any], arrays: Mapping[str, Any], codes: Array, classes: Array) -> OutOfFold:
-    """Return the predictions from the result of :func:`to_parts`, and the classes of all training rows.
-
-    Raises
-    ------
-    ModelFileError
-        If they do not fit together.
-    """
+    """Return the predictions from the result of :func:`to_parts` and the classes of all training rows, or raise."""
     names, sizes = list(state["names"]), checked_array(arrays, "sizes", (None,), "i")
     rows, taking_part = (checked_array(arrays, name, (None,), "i") for name in ("rows", "taking_part"))
     p = checked_array(arrays, "p", (len(names), len(rows), len(classes)), "f")

@@ -15,14 +15,7 @@ from deepsep.networks.interface import Array
 class NetworkAverage:
     """The weighted average of default networks in evaluation mode; a row gets the same bits in any batch.
 
-    Parameters
-    ----------
-    states : sequence of dict
-        Results of :meth:`NumpyNetwork.state`, one per network.
-    weights : array (T,)
-        Their weights, which sum to one.
-    centre, scale : arrays (d,)
-        Rows x become (x - centre) / scale.
+    The networks are given by their states. Their weights sum to one, and rows x become (x - centre) / scale.
     """
 
     def __init__(self, states: Sequence[dict[str, Array]], weights: Array, centre: Array, scale: Array) -> None:
@@ -36,7 +29,9 @@ class NetworkAverage:
         out = np.empty((len(X), first.layers[-1].shape[1]))
 
         def work(batch: slice) -> None:
-            out[batch] = self._batch(X[batch])
+            rows = on_grid(X[batch], self.centre, self.factor)
+            p = sum(weight * network.predict_proba(rows) for weight, network in self.networks)
+            out[batch] = (p / sum(p)).T
 
         if len(X) < 20_000:  # threads are not worth starting
             for batch in batches(len(X)):
@@ -45,8 +40,3 @@ class NetworkAverage:
             with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
                 list(pool.map(work, batches(len(X))))
         return out
-
-    def _batch(self, x: Array) -> Array:
-        rows = on_grid(x, self.centre, self.factor)
-        p = sum(weight * network.predict_proba(rows) for weight, network in self.networks)
-        return np.asarray((p / sum(p)).T)

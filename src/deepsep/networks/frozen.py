@@ -20,13 +20,7 @@ ROW_BITS, WEIGHT_BITS = 24, 29  # together the 53 of double precision
 
 
 class FrozenNetwork:
-    """The default network in evaluation mode.
-
-    Parameters
-    ----------
-    state : dict
-        Result of :meth:`NumpyNetwork.state`.
-    """
+    """The default network in evaluation mode, made of a result of :meth:`NumpyNetwork.state`."""
 
     # Layers pass on u = 1 + 1 / (1 + exp(-2a)) instead of tanh(a) = 2u - 3: NumPy's exp is twice as fast as its tanh,
     # and between 1 and 2 single precision is a grid already, with steps of 2**-23.

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from deepsep.networks.interface import Array, Loss, Network, OnEpoch, check_state
+from deepsep.networks.interface import Array, Network, check_state
 
 
 class NetworkCommittee:
-    """Networks of one shape that start from different weights: embeddings are concatenated, probabilities averaged.
-
-    Parameters
-    ----------
-    members : sequence of Network
-        The networks.
-    """
+    """Networks of one shape that start from different weights: embeddings are concatenated, probabilities averaged."""
 
     def __init__(self, members: Sequence[Network]) -> None:
         self.members = tuple(members)
@@ -33,34 +28,12 @@ class NetworkCommittee:
         part = self.members[: max(self._begun, 1)]
         return part[0] if len(part) == 1 else NetworkCommittee(part)
 
-    def train(
-        self,
-        X: Array,
-        targets: Array,
-        *,
-        loss: Loss,
-        epochs: int,
-        lr: float,
-        batch_size: int,
-        rng: np.random.Generator,
-        weight: Array | None = None,
-        on_epoch: OnEpoch | None = None,
-    ) -> list[float]:
-        """Run one phase of every member, each in its own order of the rows; return their mean loss of each epoch."""
-        losses = [
-            member.train(
-                X,
-                targets,
-                loss=loss,
-                epochs=epochs,
-                lr=lr,
-                batch_size=batch_size,
-                rng=rng,
-                weight=weight,
-                on_epoch=on_epoch,
-            )
-            for member in self.in_turn()
-        ]
+    def train(self, X: Array, targets: Array, **settings: Any) -> list[float]:
+        """Run one phase of every member, each in its own order of the rows; return their mean loss of each epoch.
+
+        The settings are those of :meth:`deepsep.networks.Network.train`.
+        """
+        losses = [member.train(X, targets, **settings) for member in self.in_turn()]
         return [float(loss) for loss in np.mean(losses, axis=0)]
 
     def embed(self, X: Array) -> Array:

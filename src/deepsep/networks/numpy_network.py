@@ -5,7 +5,7 @@ A network of 17,000 weights spends its time in overheads, not in arithmetic; thi
 - The parameters are views into one flat array, so that Adam is ten calls for any number of layers.
 - Every array of a step is allocated once per phase. Rows are gathered, and dropout bits drawn, for many steps at once.
 - The bias of the first layer is a column of ones in the rows, which makes it and its gradient part of one product.
-- BatchViews norm is folded into one scale and one shift; the scale of its gradient is applied to the batch or to
+- Batch norm is folded into one scale and one shift; the scale of its gradient is applied to the batch or to
   the gradient of the first weights, whichever is smaller.
 - Class scores are kept as (c, batch), where a softmax is a few long loops.
 """
@@ -45,33 +45,17 @@ LINE = 16  # floats in a cache line: matrix products are up to a third faster on
 
 
 class NumpyNetwork:
-    """The default network on the CPU.
-
-    Parameters
-    ----------
-    n_features, n_classes : int
-        Width of the rows and number of classes.
-    hidden : sequence of int
-        Widths of the hidden layers, each followed by tanh. BatchViews norm and dropout follow the first.
-    dropout : float
-        Probability with which an activation is dropped: exact to 1/65536; 0.5 costs one random bit an activation.
-    noise : float
-        Standard deviation of the normal noise on every feature in training, drawn again each time a row is used.
-    l2 : float or sequence of float
-        Coefficient of the squared weights of each layer, from the first to the head.
-    rng : numpy.random.Generator
-        Source of the initial weights.
-    """
+    """The default network on the CPU; ``rng`` draws its initial weights."""
 
     def __init__(
         self,
         n_features: int,
         n_classes: int,
         *,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        noise: float = 0.0,
-        l2: float | Sequence[float] = 0.0,
+        hidden: Sequence[int] = (128, 32),  # widths, each followed by tanh; batch norm and dropout follow the first
+        dropout: float = 0.5,  # exact to 1/65536; 0.5 costs one random bit an activation
+        noise: float = 0.0,  # standard deviation on every feature in training, drawn again each time a row is used
+        l2: float | Sequence[float] = 0.0,  # coefficient of the squared weights of each layer
         rng: np.random.Generator,
     ) -> None:
         if not hidden:
@@ -432,7 +416,7 @@ class Step:
         np.tanh(A, A)
         np.multiply(A, A, AA)
 
-        # BatchViews norm and the factor of dropout, as A * scale + shift; then the mask.
+        # Batch norm and the factor of dropout, as A * scale + shift; then the mask.
         if running is None:
             np.dot(self.even, A, mean)
             np.dot(self.even, AA, var)

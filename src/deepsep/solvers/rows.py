@@ -111,38 +111,20 @@ class _Chunk:
 
 
 class Rows:
-    """Labelled and unlabelled rows in memory, swept in chunks.
-
-    Parameters
-    ----------
-    labeled, unlabeled : arrays or CSR matrices (l, m) and (u, m)
-        Rows, float32 or float64, which is also the precision of the sweep.
-    signs : array (c, l) of -1 and 1
-        The label of each labelled row in each problem.
-    cost_labeled, cost_unlabeled : arrays (l,) and (u,)
-        C_i, the weight of a row's loss.
-    offset : array (c,)
-        A constant in every score of a problem.
-    free_bias : bool
-        Whether to append a column of ones, whose coefficient is not penalised.
-    s : float in (-1, 0]
-        The loss of an unlabelled row with |f| <= -s is the constant 1 + s: it is undecided.
-    centre : array (m,), optional
-        Subtracted from every row without being stored, so that sparse rows stay sparse.
-    """
+    """Labelled and unlabelled rows in memory, swept in chunks, in their own precision."""
 
     def __init__(
         self,
-        labeled: Any,
-        signs: Array,
-        cost_labeled: Any,
-        unlabeled: Any,
-        cost_unlabeled: Any,
+        labeled: Any,  # (l, m), dense or CSR, float32 or float64
+        signs: Array,  # (c, l) of -1 and 1: the label of each labelled row in each problem
+        cost_labeled: Array,  # (l,)  C_i, the weight of a row's loss
+        unlabeled: Any,  # (u, m)
+        cost_unlabeled: Array,  # (u,)
         *,
-        offset: Array,
-        free_bias: bool = False,
-        s: float = 0.0,
-        centre: Array | None = None,
+        offset: Array,  # (c,)  a constant in every score of a problem
+        free_bias: bool,  # whether to append a column of ones, whose coefficient is not penalised
+        s: float,  # the loss of an unlabelled row with |f| <= -s is the constant 1 + s: it is undecided
+        centre: Array | None,  # (m,)  subtracted from every row without being stored, so that sparse rows stay sparse
     ) -> None:
         self.free_bias = free_bias
         self.s = s

@@ -70,18 +70,9 @@ class Space:
 
 
 def open_space(labeled: Any, unlabeled: Any, weight: Array, kernel: Kernel | None, rng: np.random.Generator) -> Space:
-    """Choose the space by kernel and size.
+    """Choose the space by kernel (None: the inner product of the features) and size; rows may be overwritten.
 
-    Parameters
-    ----------
-    labeled, unlabeled : arrays or CSR matrices
-        The rows, which may be overwritten.
-    weight : array (u,)
-        Weights of the unlabelled rows in their mean.
-    kernel : callable or None
-        None: the inner product of the features.
-    rng : Generator
-        Draws the landmarks.
+    ``weight`` are the weights of the unlabelled rows in their mean, and ``rng`` draws landmarks.
     """
     n, m = labeled.shape[0] + unlabeled.shape[0], labeled.shape[1]
     if kernel is not None:

@@ -46,44 +46,22 @@ IN_FOLDS: Mapping[str, tuple[Mapping[str, int], int | None]] = {
 
 @dataclass(frozen=True)
 class Task:
-    """Fit of a member or its twin, with its estimated time.
+    """Fit of a member or its twin, with its estimated time."""
 
-    Attributes
-    ----------
-    name : str
-        The member, or its twin.
-    fold : int or None
-        Fold that is held out; None: the fit is to all rows.
-    seconds : float
-        Estimated time on one core.
-    """
-
-    name: str
-    fold: int | None
-    seconds: float
+    name: str  # the member, or its twin
+    fold: int | None  # fold that is held out; None: the fit is to all rows
+    seconds: float  # estimated time on one core
 
 
 @dataclass(frozen=True)
 class CommitteeFits:
-    """Results of all fits.
+    """Results of all fits."""
 
-    Attributes
-    ----------
-    members : dict of str to estimator
-        The members, fitted to all rows.
-    failures : dict of str to str
-        Reason why each failed member was left out.
-    held_out : OutOfFold or None
-        Predictions by the members, and by their twins, of the rows that each fold held out; None if no fold is
-        complete.
-    interrupted : bool
-        Whether Ctrl-C ended the fits in the folds.
-    """
-
-    members: dict[str, Any]
-    failures: dict[str, str]
+    members: dict[str, Any]  # the members, fitted to all rows
+    failures: dict[str, str]  # reason why each failed member was left out
+    # Predictions of the rows that each fold held out, by members and their twins; None if no fold is complete
     held_out: OutOfFold | None
-    interrupted: bool
+    interrupted: bool  # whether Ctrl-C ended the fits in the folds
 
 
 def twin_of(name: str) -> str:
@@ -117,31 +95,15 @@ def seconds_in_fold(candidates: Mapping[str, Candidate], n_labeled: int, n_unlab
 
 def fit_everything(
     members: Mapping[str, Any],
-    rows: TrainingRows,
-    folds: Folds | None,
+    rows: TrainingRows,  # whose context receives the progress
+    folds: Folds | None,  # None if there are too few labels
     *,
     twins: bool,
     n_jobs: int,
 ) -> CommitteeFits:
-    """Fit all members to all rows and in each fold; Ctrl-C keeps the fits that are done.
+    """Fit copies of all members to all rows and in each fold; Ctrl-C then keeps the fits that are done.
 
-    Parameters
-    ----------
-    members : dict of str to estimator
-        Unfitted members, which are copied.
-    rows : TrainingRows
-        All rows. Their context receives the progress.
-    folds : Folds or None
-        Folds of the labels; None if there are too few labels.
-    twins : bool
-        Whether members that learn from unlabelled rows are also fitted to the labelled ones alone, in each fold.
-    n_jobs : int
-        Number of fits at the same time.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C comes before all members are fitted to all rows.
+    With ``twins``, members that learn from unlabelled rows are also fitted to the labelled ones alone, in each fold.
     """
     unweighted = [name for name, each in members.items() if not has_fit_parameter(each, "sample_weight")]
     failures = dict.fromkeys(unweighted if rows.weighted else [], "it takes no weights")

@@ -18,27 +18,13 @@ FEW_LABELS = 60  # fewer are dealt into folds three times if the effort is "best
 
 @dataclass(frozen=True)
 class CommitteePlan:
-    """Plan of a committee for a table.
+    """Plan of a committee for a table."""
 
-    Attributes
-    ----------
-    members : dict of str to str
-        Strength of each member.
-    left_out : dict of str to str
-        Condition under which each of the others would take part.
-    n_folds : int
-        Number of folds that hold labelled rows out, over all repeats; 0 if there are too few labels.
-    n_fits : int
-        Number of fits, to all rows and in the folds.
-    seconds : float
-        Estimated total time on one core.
-    """
-
-    members: dict[str, str]
-    left_out: dict[str, str]
-    n_folds: int
-    n_fits: int
-    seconds: float
+    members: dict[str, str]  # strength of each member
+    left_out: dict[str, str]  # condition under which each of the others would take part
+    n_folds: int  # number of folds that hold labelled rows out, over all repeats; 0 if there are too few labels
+    n_fits: int  # number of fits, to all rows and in the folds
+    seconds: float  # estimated total time on one core
 
     @classmethod
     def of(cls, members: dict[str, Any], usual: bool, twins: bool, n_rows: int, y: Labels, n_folds: int) -> Self:

@@ -58,25 +58,10 @@ class Student(Classifier):
     # -- learning --------------------------------------------------------------------------------------------
 
     @classmethod
-    def of(
-        cls,
-        teacher: Classifier,
-        rows: TrainingRows,
-        p: Array,
-        rng: np.random.Generator,
-    ) -> Self | None:
-        """Return the student of a classifier; None if there are too few unlabelled rows.
+    def of(cls, teacher: Classifier, rows: TrainingRows, p: Array, rng: np.random.Generator) -> Self | None:
+        """Return the student of a fitted classifier; None if there are too few unlabelled rows.
 
-        Parameters
-        ----------
-        teacher : Classifier
-            A classifier fitted to the rows.
-        rows : TrainingRows
-            Rows of the teacher's fit.
-        p : array (n, c)
-            The teacher's probabilities for all rows.
-        rng : numpy.random.Generator
-            Source of the held-out rows, of the weights and of the order of the rows.
+        ``rows`` are those of the teacher's fit, and ``p`` (n, c) its probabilities of them.
         """
         n = len(rows.unlabeled)
         if n < 100:

@@ -17,27 +17,13 @@ from deepsep.solvers.one_vs_rest import Costs, SolverSettings, separate
 
 @dataclass(frozen=True)
 class LowDensity:
-    """TSVMs of a round.
+    """TSVMs of a round."""
 
-    Attributes
-    ----------
-    draw : callable
-        ``draw(rng)`` returns the unlabelled rows that they are trained on.
-    costs : callable
-        ``costs(drawn)`` returns the objective's costs for these rows.
-    propensity : {"platt", "softmax", "hard"}
-        How scores become probabilities.
-    shares : array (c,) or None
-        Shares of the classes in the population, to which the probabilities are corrected.
-    effort : SolverSettings
-        How the problems are solved.
-    """
-
-    draw: Callable[[np.random.Generator], Array]
-    costs: Callable[[Array], Costs]
-    propensity: Literal["platt", "softmax", "hard"]
-    shares: Array | None
-    effort: SolverSettings
+    draw: Callable[[np.random.Generator], Array]  # ``draw(rng)`` returns the unlabelled rows that they are trained on
+    costs: Callable[[Array], Costs]  # ``costs(drawn)`` returns the objective's costs for these rows
+    propensity: Literal["platt", "softmax", "hard"]  # how scores become probabilities
+    shares: Array | None  # (c,): shares of the classes in the population, to which the probabilities are corrected
+    effort: SolverSettings  # how the problems are solved
 
     def __call__(self, run: TrainingRun, rng: np.random.Generator) -> Array:
         """Return p̂ of the unlabelled rows and note the objective."""
