@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from deepsep.classifiers.catalogue import CATALOGUE, find_method
-from deepsep.classifiers.record import Method
+from deepsep.classifiers.catalogue import CATALOGUE, Method, find_method
 from deepsep.errors import ParameterError, missing_package
 
 

@@ -54,20 +54,12 @@ class LabelOrigins:
 def read_origins(labels_drawn: Any, labels: Labels, *, known_shares: bool = False) -> LabelOrigins:
     """Return the origins of labels from one word for all, or one for every row, or raise.
 
-    Labels without a word count as quotas if they are spread evenly over the classes, otherwise as random.
+    Words of rows without a label are ignored. Labels without a word (None, NaN or an empty string) count as quotas if
+    they are spread evenly over the classes, otherwise as random.
 
     Accuracies rest on random labels or on quotas, whichever are more. If the shares of the population are known, they
     rest on both, weighted to these shares. If there are labels of other origins too, they must be at least ten, of two
     classes.
-
-    Parameters
-    ----------
-    labels_drawn : {"random", "quota", "chosen"}, array-like of shape (n,), or None
-        Words of rows without a label are ignored. The origin of a label with None, NaN or an empty string is unknown.
-    labels : Labels
-        Of all rows.
-    known_shares : bool, default=False
-        Whether the shares of the classes in the population are known.
 
     Examples
     --------

@@ -54,17 +54,8 @@ def conformal_sets(
     right class as often as they should, or a little more often. If the most likely class is right more often than
     ``coverage``, every set is that class alone, and the coverage is the accuracy.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Predictions of held-out rows.
-    coverage : float
-        Between 0 and 1.
-    per_class : bool, default=False
-        Whether every class has a threshold from its own rows, so that sets contain the right class equally often in all
-        classes. This takes at least 15 labels of each.
-    classes : array (c,), optional
-        Names of the classes in errors.
+    With ``per_class``, every class has a threshold from its own rows, so that sets contain the right class equally
+    often in all classes. This takes at least 15 labels of each.
 
     References
     ----------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from deepsep._lazy import lazy_names
 from deepsep.networks.architecture import Architecture
-from deepsep.networks.average import NetworkAverage
+from deepsep.networks.frozen import NetworkAverage
 from deepsep.networks.interface import Loss, Network, choose_device
 from deepsep.networks.network_committee import NetworkCommittee, member_states, members_of
 from deepsep.networks.numpy_network import NumpyNetwork
@@ -55,24 +55,14 @@ __all__ = [
     "train_steps",
 ]
 
-_HOME = {
-    "Batch": "deepsep.networks.mixed_batches",
-    "ContextView": "deepsep.networks.context_view",
-    "Member": "deepsep.networks.context_view",
-    "OnStep": "deepsep.networks.mixed_batches",
-    "StepSettings": "deepsep.networks.mixed_batches",
-    "TorchNetwork": "deepsep.networks.torch_network",
-    "WEIGHTS_SHA256": "deepsep.networks.pretrained",
-    "adam": "deepsep.networks.loop",
-    "components_of": "deepsep.networks.context_view",
-    "default_encoder": "deepsep.networks.torch_network",
-    "draw_columns": "deepsep.networks.context_view",
-    "draw_member": "deepsep.networks.context_view",
-    "pool": "deepsep.networks.context_view",
-    "pretrain": "deepsep.networks.autoencoder",
-    "pretrained_network": "deepsep.networks.pretrained",
-    "tensor": "deepsep.networks.loop",
-    "train_steps": "deepsep.networks.mixed_batches",
+_NAMES = {
+    "autoencoder": ("pretrain",),
+    "context_view": ("ContextView", "Member", "components_of", "draw_columns", "draw_member", "pool"),
+    "loop": ("adam", "tensor"),
+    "mixed_batches": ("Batch", "OnStep", "StepSettings", "train_steps"),
+    "pretrained": ("WEIGHTS_SHA256", "pretrained_network"),
+    "torch_network": ("TorchNetwork", "default_encoder"),
 }
+_HOME = {name: f"deepsep.networks.{module}" for module, names in _NAMES.items() for name in names}
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,4 +1,4 @@
-"""A default network that has been trained: it embeds and predicts, and a row gets the same bits in any batch.
+"""Default networks that have been trained: they embed and predict, and a row gets the same bits in any batch.
 
 A matrix product adds up the terms of a row in an order that depends on the place of the row, on the number of rows and
 on the processor, and each order rounds differently. Here no sum is rounded: both factors of a product lie on grids,
@@ -11,6 +11,10 @@ The rest is done element by element in single precision.
 """
 
 from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -159,3 +163,33 @@ def activated(a: Array) -> Array:
     out = np.full((len(u), u.shape[1] + 1), 2.0)
     out[:, :-1] = u
     return out
+
+
+class NetworkAverage:
+    """The weighted average of default networks in evaluation mode; a row gets the same bits in any batch.
+
+    The networks are given by their states. Their weights sum to one, and rows x become (x - centre) / scale.
+    """
+
+    def __init__(self, states: Sequence[dict[str, Array]], weights: Array, centre: Array, scale: Array) -> None:
+        self.networks = [(weight, FrozenNetwork(state)) for weight, state in zip(weights, states, strict=True)]
+        self.centre = centre.astype(np.float64)
+        self.factor = 1 / scale.astype(np.float64)
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return the average of the networks' probabilities, (n, c) of float64, in batches on all cores."""
+        _, first = self.networks[0]
+        out = np.empty((len(X), first.layers[-1].shape[1]))
+
+        def work(batch: slice) -> None:
+            rows = on_grid(X[batch], self.centre, self.factor)
+            p = sum(weight * network.predict_proba(rows) for weight, network in self.networks)
+            out[batch] = (p / sum(p)).T
+
+        if len(X) < 20_000:  # threads are not worth starting
+            for batch in batches(len(X)):
+                work(batch)
+        else:
+            with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
+                list(pool.map(work, batches(len(X))))
+        return out

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from deepsep.networks.average import NetworkAverage
-from deepsep.networks.frozen import ROW_BITS, WEIGHT_BITS, activated, rounded
+from deepsep.networks.frozen import ROW_BITS, WEIGHT_BITS, NetworkAverage, activated, rounded
 from deepsep.networks.interface import Array
 
 

@@ -45,38 +45,6 @@ class Sums:
 
 
 @dataclass
-class CertificateSums:
-    """Sums over rows for the certificate of one problem, in double precision."""
-
-    pulls: Array  # (2, m)  sum of C p alpha x, over p alpha > 0 and over p alpha < 0
-    alpha_t: Array  # (2,)   sum of C alpha t, over the same rows
-    loss: float  # sum of C times the loss, without the part that is linear in w
-    linear_pull: Array  # (m,)   the part of Collobert's step that is linear in w
-    linear_loss: float
-
-    def gap(self, w: Array, *, free_bias: bool) -> tuple[float, float]:
-        """Return the duality gap and the loss.
-
-        With a free bias, alpha is feasible only if the sum of C p alpha vanishes, so alpha is first shrunk on the
-        heavier side.
-        """
-        shrink = np.ones(2)
-        penalised = slice(None)
-        if free_bias:
-            penalised = slice(-1)
-            excess = self.pulls[:, -1].sum() + self.linear_pull[-1]
-            heavy = 0 if excess > 0 else 1
-            if excess != 0:
-                weight = abs(self.pulls[heavy, -1])
-                if weight < abs(excess):
-                    return np.inf, self.loss + self.linear_loss
-                shrink[heavy] -= abs(excess) / weight
-        residual = (w - shrink @ self.pulls - self.linear_pull)[penalised]
-        gap = self.loss - float(shrink @ self.alpha_t) + 0.5 * float(residual @ residual)
-        return gap, self.loss + self.linear_loss
-
-
-@dataclass
 class _Block:
     """The labelled or the unlabelled rows."""
 
@@ -253,21 +221,36 @@ class Rows:
         """Return the duality gap and the loss of one problem, in double precision."""
         problems = np.array([problem])
         points = self._points(w[None], problems, np.array([kappa]))
-        pulls, alpha_t, total = np.zeros((2, self.n_features)), np.zeros(2), np.zeros(1)
+        # Of the rows with p alpha > 0, and of those with p alpha < 0: sum of C p alpha x, and of C alpha t.
+        pulls, alpha_t = np.zeros((2, self.n_features)), np.zeros(2)
+        total = np.zeros(1)  # of the loss, without the part that is linear in w
         for chunk in self._chunks(points, self.blocks):
             t, _, alpha = self._hinge(chunk, points.kappa)
-            loss = self._loss(chunk, t)
+            hinge = self._loss(chunk, t)
             if self._capped(chunk):
                 undecided = abs(chunk.f) <= -self.s
-                alpha[undecided] = loss[undecided] = 0
-            total += loss @ chunk.cost
+                alpha[undecided] = hinge[undecided] = 0
+            total += hinge @ chunk.cost
             signed = self._sided(chunk, alpha * chunk.cost, points.kappa)
             for side, part in enumerate((signed.clip(0, None), signed.clip(None, 0))):
                 pulls[side] += self._pull(part, chunk.x)[0]
                 alpha_t[side] += abs(part[0]) @ t[0]
         linear_pull, linear_loss = self._linear_part(w[None], problems)
-        sums = CertificateSums(pulls, alpha_t, float(total[0]), linear_pull[0], float(linear_loss[0]))
-        return sums.gap(w, free_bias=self.free_bias)
+        loss = float(total[0])
+        shrink = np.ones(2)  # with a free bias, alpha is only feasible if the sum of C p alpha vanishes
+        penalised = slice(None)
+        if self.free_bias:
+            penalised = slice(-1)
+            excess = pulls[:, -1].sum() + linear_pull[0, -1]
+            heavy = 0 if excess > 0 else 1
+            if excess != 0:
+                weight = abs(pulls[heavy, -1])
+                if weight < abs(excess):
+                    return np.inf, loss + float(linear_loss[0])
+                shrink[heavy] -= abs(excess) / weight
+        residual = (w - shrink @ pulls - linear_pull[0])[penalised]
+        gap = loss - float(shrink @ alpha_t) + 0.5 * float(residual @ residual)
+        return gap, loss + float(linear_loss[0])
 
     def _points(self, w: Array, problems: Array, kappa: Array | None = None, dtype: Any = np.float64) -> _Points:
         kappa = np.ones(len(w)) if kappa is None else kappa

@@ -74,8 +74,6 @@ class NetworkMethod(ScaledMethod):
         """The widths of the hidden layers of the network that predicts."""
         return tuple(self.hidden)
 
-    # -- training --------------------------------------------------------------------------------------------
-
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         network, X, codes = self._begin(rows, rng)
         self._train(network, rows, self._loss(network, X, codes), rng)
@@ -154,8 +152,6 @@ class NetworkMethod(ScaledMethod):
         """Keep a trained network's state for prediction, which does not need torch."""
         self.network_weights_ = state
         self._packed = NetworkAverage([state], np.ones(1), self._scaling.centre, self._scaling.scale)
-
-    # -- predicting and saving -------------------------------------------------------------------------------
 
     def _probabilities(self, X: Array) -> Array:
         return self._packed.predict_proba(X)

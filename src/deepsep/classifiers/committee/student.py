@@ -34,8 +34,6 @@ class Student(Classifier):
 
     Attributes
     ----------
-    classes_ : array (c,)
-        The classes.
     agreement_ : float
         Share of the held-out rows for which student and committee predict the same class.
     accuracy_loss_ : float
@@ -43,8 +41,6 @@ class Student(Classifier):
         rows of the probability of the committee's class minus that of the student's.
     n_held_out_ : int
         Number of held-out rows.
-    transduction_ : array (n,)
-        Labels of the training rows: those given, and the student's predictions for the others.
     network_weights_ : dict
         The weights of the network, by torch's names.
     """

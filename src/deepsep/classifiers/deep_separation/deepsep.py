@@ -13,11 +13,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
+from deepsep.classifiers.base import WithPriors
 from deepsep.classifiers.declared_settings import integer, real, setting, settings, widths
 from deepsep.classifiers.deep_separation.algorithm import Schedule, deep_low_density_separation
 from deepsep.classifiers.deep_separation.propensities import LowDensity
 from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, TrainedRounds, TrainingRun
-from deepsep.classifiers.known_shares import WithPriors
 from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabeled_cost
 from deepsep.core.arrays import Array, below, checked_array
 from deepsep.core.checks import is_number, require
@@ -147,12 +147,6 @@ class DeepSep(TransformerMixin, WithPriors):
 
     Attributes
     ----------
-    classes_ : array (c,)
-        The labels, sorted.
-    transduction_ : array (n,)
-        The label of every training row: as given, or predicted.
-    label_distributions_ : array (n, c)
-        ``predict_proba`` of every training row, including labelled rows.
     history_ : list of dict
         One row for each round and phase: losses, objective of the TSVMs, class shares, classes (by number) whose
         boundary collapsed and was found again, agreement with the previous round, validation accuracy.
@@ -161,8 +155,6 @@ class DeepSep(TransformerMixin, WithPriors):
         Rounds that were completed.
     temperature_ : float
         Temperature of the calibration; 1.0 without.
-    prior_shift_ : array (c,)
-        Logarithms of the factors of the classes, with ``priors`` only.
 
     References
     ----------

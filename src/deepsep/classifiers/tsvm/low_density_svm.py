@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.metaestimators import available_if
 
+from deepsep.classifiers.base import WithPriors
 from deepsep.classifiers.declared_settings import integer, real, setting, settings
-from deepsep.classifiers.known_shares import WithPriors
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.label_origins import contradict_shares
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
@@ -38,13 +38,57 @@ class LowDensitySVM(WithPriors):
 
     Parameters
     ----------
-    C, C_star, kernel, gamma, priors, n_unlabeled, probability, max_iter, tol, random_state
-        As in :class:`deepsep.TSVM`.
+    C : float, default=0.1
+        Cost of a labelled row on the wrong side of its margin.
+    C_star : float, "pool" or None, default=None
+        Cost of an unlabelled row inside the margin. None: (ℓ/u) C with u the unlabelled rows used in training, so that
+        both kinds of rows weigh the same in total. "pool": (ℓ/u) C with u all unlabelled rows, also where
+        ``n_unlabeled`` uses fewer. 0: only the labelled rows count (and the constraint, if ``balance=True``).
+    kernel : "linear", "rbf" or callable, default="linear"
+        A callable takes two arrays of rows and returns the matrix of inner products, which must be positive
+        semi-definite. With a kernel, up to 4,000 training rows are solved exactly; beyond, a Nyström map on 1,000
+        landmark rows takes its place, with an ``ApproximationWarning``, and ``space_`` says so.
+    gamma : float, "scale" or "auto", default="scale"
+        Of the RBF kernel exp(-gamma |x - z|²), as in scikit-learn's SVC.
+    priors : dict {class: share}, optional
+        Class shares in the population, of which the unlabelled rows are a sample, if they are known to differ from
+        those of the labelled rows. They sum to one. Probabilities and predictions are corrected for them, whether
+        ``balance`` is on or off.
+    n_unlabeled : int, optional
+        Train on this many unlabelled rows, drawn at random. None: all of them. 250 is the paper's choice for speed,
+        which is no longer needed.
+    probability : {"platt", "cv", "softmax", "hard"} or None, default="platt"
+        Conversion of scores into probabilities. "platt": a sigmoid fitted to the labelled training rows, normalised;
+        cheap, but overconfident if those rows are few. "cv": the same sigmoid fitted to out-of-fold scores, which takes
+        five more fits. "softmax": of the scores. "hard": 1 for the predicted class. None: no
+        ``predict_proba``.
+    random_state : int, RandomState or None, default=None
+        Draws ``n_unlabeled`` rows, the landmarks of a Nyström map, and the folds of "cv". Nothing else is random.
+    max_iter : int, default=1000
+        Maximum number of passes over the rows in one convex problem.
+    tol : float, default=1e-6
+        Relative duality gap at which a convex problem counts as solved.
 
     Attributes
     ----------
-    coef_, intercept_, objective_path_, duality_gap_, n_iter_, termination_condition_, space_
-        As in :class:`deepsep.TSVM`.
+    classes_ : array (c,)
+        The labels, sorted. With two classes there is one problem, and ``classes_[1]`` is its positive side.
+    coef_, intercept_ : arrays (c, m) and (c,), or (1, m) and (1,) for two classes
+        The linear boundary (``coef_`` for the linear kernel only).
+    termination_condition_ : str
+        Reason why the solver stopped.
+    algorithm_, space_ : str
+        The solver, and the space in which the rows were separated ("features", "sparse features", "Gram", "Nyström").
+    balanced_ : array (c,) of bool
+        Whether each problem has the balancing constraint.
+    C_star_ : float
+        The cost of an unlabelled row of weight 1.
+    gamma_ : float
+        Gamma of the RBF kernel as a number, if it is used.
+    n_labeled_, n_unlabeled_ : int
+        Rows used in training.
+    data_fingerprint_ : str
+        A hash of the training set's shape, column names, labels and a sample of its values.
     """
 
     _proportions_matter = True  # features are not standardised

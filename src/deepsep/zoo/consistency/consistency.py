@@ -35,10 +35,6 @@ class PiModel(NetworkMethod):
     ramp_up : float, default=0.25
         Share of the steps over which the weight grows; 0: it is at its maximum from the start.
 
-    Notes
-    -----
-    Both passes go through the network together, so batch norm sees each row twice; the gradient goes through both.
-
     References
     ----------
     S. Laine, T. Aila. Temporal ensembling for semi-supervised learning. ICLR 2017.
@@ -60,7 +56,6 @@ class PiModel(NetworkMethod):
         return loss_of
 
     def _disturb(self, x: Tensor) -> Tensor:
-        """Return rows with noise on their features."""
         return x + self.noise * torch.randn_like(x)
 
     def _weight(self, batch: Batch) -> Tensor:
@@ -80,10 +75,6 @@ class TemporalEnsembling(PiModel):
     ----------
     decay : float, default=0.6
         α, from one turn of a row to its next.
-
-    Notes
-    -----
-    Memory holds one probability vector per row, in single precision. A row that occurs twice in a batch has one turn.
 
     References
     ----------
@@ -131,11 +122,6 @@ class MeanTeacher(PiModel):
         α: in step s the average keeps a share of :math:`\min(1 - 1 / s, \alpha)`, so it starts as the plain mean of
         the student's weights.
 
-    Notes
-    -----
-    Parameters are averaged, but the running moments of batch norm are not: the teacher's follow its own activations,
-    since those of the student belong to other weights.
-
     References
     ----------
     A. Tarvainen, H. Valpola. Mean teachers are better role models: weight-averaged consistency targets improve
@@ -153,7 +139,7 @@ class MeanTeacher(PiModel):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         student, X, codes = self._begin(rows, rng)
         teacher = copy.deepcopy(student)
-        teacher.module.requires_grad_(False).train()
+        teacher.module.requires_grad_(False).train()  # batch norm's moments follow the teacher's own activations
         pairs = list(zip(teacher.module.parameters(), student.module.parameters(), strict=True))
 
         def loss_of(batch: Batch) -> Tensor:

@@ -64,9 +64,7 @@ class LadderNetwork(NetworkMethod):
         device = torch.device(choose_device(self.device))
         X = self._scale(rows, device)
         codes = torch.from_numpy(rows.codes).to(device)
-
         ladder = Ladder(X.shape[1], rows.n_classes, hidden=tuple(self.hidden), rng=rng).to(device)
-
         weights = [self.denoising[min(i, len(self.denoising) - 1)] for i in range(len(ladder.widths))]
 
         def loss_of(batch: Batch) -> Tensor:

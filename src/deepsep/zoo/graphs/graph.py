@@ -35,10 +35,10 @@ def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Arr
     return distance, index
 
 
-def local_scale(distance: Array) -> Array:
-    """Return each row's distance to its last neighbour, or 1 if all its neighbours are copies of it."""
-    scale = distance[:, -1]
-    return np.where(scale > 0, scale, 1.0)
+def affinities(distance: Array) -> Array:
+    """Return exp(−d² / σ²), with σ each row's distance to its last neighbour, or 1 if all neighbours are copies."""
+    scale = distance[:, -1:]
+    return np.asarray(np.exp(-((distance / np.where(scale > 0, scale, 1.0)) ** 2)))
 
 
 def connect(index: Array, affinity: Array, *, together: Literal["max", "sum"] = "max") -> sparse.csr_array:

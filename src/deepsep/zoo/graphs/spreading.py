@@ -24,8 +24,6 @@ class LabelSpreading(GraphMethod):
     all classes at once, and the rows of Z, divided by their sums, are the distributions. A row that no label reaches
     has the shares of the classes among the labels.
 
-    Memory grows linearly with the rows: it holds the rows, their neighbours, and a few columns per class.
-
     Parameters
     ----------
     alpha : float, default=0.8
@@ -60,8 +58,6 @@ class LabelPropagation(GraphMethod):
     labels, and the largest entry means little. So by default each class is scaled to have the same share of the rows
     as of the labels (class mass normalisation). This helps up to a point: if only one row in a thousand or fewer has a
     label, prefer :class:`LabelSpreading`.
-
-    Memory grows linearly with the rows: it holds the rows, their neighbours, and a few columns per class.
 
     Parameters
     ----------

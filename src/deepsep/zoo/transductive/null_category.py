@@ -1,12 +1,7 @@
 r"""Variational inference for a Gaussian process between two classes with a null category in which no row lies.
 
-The latent function is f(x) = z(x) · v + b with v ~ N(0, I), where z are features of a kernel from inducing points.
-Between the classes lies a null category of width w (Lawrence & Jordan 2005):
-
-    p(+1 | f) = Φ(f - w/2),    p(-1 | f) = Φ(-f - w/2),    p(null | f) = Φ(f + w/2) - Φ(f - w/2).
-
-The likelihood of a labelled row is that of its class. The likelihood of an unlabelled one is that it is not of the null
-category, p(+1 | f) + p(-1 | f), which is small around f = 0: few rows may lie where f changes its sign.
+The likelihoods are those of :class:`deepsep.classifiers.NullCategoryGP`. The latent function is f(x) = z(x) · v + b
+with v ~ N(0, I), where z are features of a kernel from inducing points.
 
 The posterior of v is approximated by a Gaussian q (Titsias 2009; Hensman et al. 2015) that raises
 

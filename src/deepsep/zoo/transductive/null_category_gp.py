@@ -11,8 +11,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.metrics.pairwise import rbf_kernel
 
+from deepsep.classifiers.base import WithPriors
 from deepsep.classifiers.declared_settings import integer, real, settings
-from deepsep.classifiers.known_shares import WithPriors
 from deepsep.classifiers.tsvm.low_density_svm import rbf_gamma
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.probability import prior_shift

@@ -1,8 +1,8 @@
 """Li and Zhou's S4VM: the safest labels if any of several boundaries through low density may be right.
 
-Many starts give many local minima of the TSVM's objective, and a few low ones that differ are kept. Each predicts
-labels of the unlabelled rows, sigma_t; the supervised SVM predicts others, s. If sigma_t were right, labels y would
-gain the rows where y = sigma_t ≠ s and lose those where y ≠ sigma_t = s. The labels that are best in the worst case,
+Each boundary predicts labels of the unlabelled rows, sigma_t; the supervised SVM predicts others, s. If sigma_t were
+right, labels y would gain the rows where y = sigma_t ≠ s and lose those where y ≠ sigma_t = s. The labels that are best
+in the worst case,
 
     max over y in [-1, 1]^u of min over t of gain_t(y) - risk * loss_t(y),
 
