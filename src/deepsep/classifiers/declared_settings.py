@@ -26,8 +26,6 @@ from deepsep.core.checks import is_integer, is_number, require
 
 Kind = TypeVar("Kind")
 
-_LITERAL = re.compile(r"Literal\[(.*?)\]( \| None)?")
-
 
 class Domain(NamedTuple):
     """Values that a setting may have, as a condition and in words."""
@@ -115,7 +113,7 @@ def _declared(default: Any, domain: Domain, others: tuple[Any, ...] = ()) -> Any
 
 def _domain_of(annotation: str, metadata: Mapping[str, Any]) -> Domain | None:
     """Return the values that a setting may have, as declared, or as its type names them."""
-    match = _LITERAL.fullmatch(annotation)
+    match = re.fullmatch(r"Literal\[(.*?)\]( \| None)?", annotation)
     if "domain" in metadata or match is None:
         return metadata.get("domain")
     return _either([_exactly(value) for value in literal_eval(f"[{match[1]}{', None' if match[2] else ''}]")])
@@ -131,10 +129,6 @@ def _either(domains: Sequence[Domain]) -> Domain:
     *first, last = (domain.wanted for domain in domains)
     listed = f"{', '.join(first)}{',' * (len(first) == 1 and ' ' in first[0])} or {last}" if first else last
     return Domain(lambda value: any(domain.holds(value) for domain in domains), listed)
-
-
-_TITLE = re.compile(r"^(\w+)\n-{3,}\n", re.M)
-_ENTRY = re.compile(r"\n(?=\S)")
 
 
 def full_docstring(cls: type, settings: Mapping[str, Parameter]) -> str:
@@ -160,13 +154,13 @@ def full_docstring(cls: type, settings: Mapping[str, Parameter]) -> str:
 
 def _sections(cls: type) -> tuple[str, dict[str, str]]:
     """Return what comes before the first section of a class's own docstring, and the sections by title."""
-    intro, *parts = _TITLE.split(cleandoc(vars(cls).get("__doc__") or ""))
+    intro, *parts = re.split(r"(?m)^(\w+)\n-{3,}\n", cleandoc(vars(cls).get("__doc__") or ""))
     return intro.strip(), {title: text.strip() for title, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def _entries(section: str) -> Iterator[tuple[list[str], str]]:
     """Yield the names of each entry of a section, and the rest of the entry."""
-    for entry in _ENTRY.split(section) if section else ():
+    for entry in re.split(r"\n(?=\S)", section) if section else ():
         names = re.split(" :|\n", entry, maxsplit=1)[0]
         yield names.split(", "), entry[len(names) :]
 

@@ -26,13 +26,6 @@ class Mixture:
         """Return the probabilities (n, c) of rows from those by each model, (k, n, c)."""
         return np.asarray(softmax(np.tensordot(self.weights / self.temperature, _logs(p), 1), axis=1))
 
-    @classmethod
-    def with_exponents(cls, exponents: Array) -> Mixture:
-        """Return the mixture with these w / T."""
-        total = max(float(exponents.sum()), 0.01)  # keeps the temperature finite
-        weights = exponents / exponents.sum() if exponents.sum() > 0 else np.full(len(exponents), 1 / len(exponents))
-        return cls(weights, 1 / total)
-
 
 def fit_mixture(p: Array, codes: Array, weight: Array, *, usual: Array | None = None, penalty: float = 30.0) -> Mixture:
     """Return the mixture with the lowest log loss on these rows, plus a penalty.
@@ -57,7 +50,9 @@ def fit_mixture(p: Array, codes: Array, weight: Array, *, usual: Array | None = 
         return float(loss), (mean - own) @ weight + 2 * penalty * away
 
     best = minimize(look, usual, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(p), options={"ftol": 1e-12})
-    return Mixture.with_exponents(best.x)
+    total = float(best.x.sum())
+    weights = best.x / total if total > 0 else np.full(len(p), 1 / len(p))
+    return Mixture(weights, 1 / max(total, 0.01))  # a finite temperature
 
 
 def mixtures_without_folds(

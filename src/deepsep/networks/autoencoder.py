@@ -30,7 +30,7 @@ def pretrain(
     """
     encoder = network.module["encoder"]
     rows, device = network._rows(X), network.device
-    kept, weight = present_rows(len(X), weight)
+    kept, weight = present_rows(weight)
     kept = np.arange(len(X)) if kept is None else kept
     weights = torch.ones(len(X), device=device) if weight is None else tensor(weight, device)
     order_rng, noise_seed = streams(rng)

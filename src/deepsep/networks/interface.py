@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.errors import DataError, ParameterError
+from deepsep.errors import ParameterError
 
 Array = NDArray[Any]
 Loss = Literal["kl", "mse"]
@@ -98,12 +98,7 @@ class Network(Protocol):
 
 def per_layer(l2: float | Sequence[float], n_layers: int) -> tuple[float, ...]:
     """Return one L2 coefficient for each layer; a single number applies to all."""
-    values = tuple(map(float, l2)) if isinstance(l2, Sequence) else (float(l2),) * n_layers
-    if len(values) != n_layers:
-        raise ParameterError(f"l2 has {len(values)} coefficients, but the network has {n_layers} layers with weights")
-    if not all(value >= 0 for value in values):
-        raise ParameterError(f"l2 must not be negative, got {l2}")
-    return values
+    return tuple(map(float, l2)) if isinstance(l2, Sequence) else (float(l2),) * n_layers
 
 
 def glorot_normal(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
@@ -120,28 +115,12 @@ def streams(rng: np.random.Generator) -> tuple[np.random.Generator, int]:
     return np.random.default_rng(order), int(noise)
 
 
-def present_rows(n: int, weight: Array | None) -> tuple[Array | None, Array | None]:
+def present_rows(weight: Array | None) -> tuple[Array | None, Array | None]:
     """Return the indices of the rows whose weight is not 0 (None: all of them), and the weights as float32."""
     if weight is None:
         return None, None
     weight = np.asarray(weight, dtype=np.float32)
-    if weight.shape != (n,):
-        raise DataError(f"weight has shape {weight.shape}, but there are {n} rows")
-    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise DataError("weights must be finite, not negative, and not all zero")
     return (None if weight.all() else np.flatnonzero(weight)), weight
-
-
-def check_phase(n: int, targets_shape: tuple[int, ...], *, n_classes: int, loss: str, batch_size: int) -> None:
-    """Raise an error if the arguments of ``train`` do not fit together."""
-    if n == 0:
-        raise DataError("there are no rows to train on")
-    if targets_shape != (n, n_classes):
-        raise DataError(f"targets have shape {targets_shape}; expected {(n, n_classes)}")
-    if loss not in ("kl", "mse"):
-        raise ParameterError(f"unknown loss {loss!r}; choose 'kl' or 'mse'")
-    if batch_size < 1:
-        raise ParameterError(f"batch_size must be at least 1, got {batch_size}")
 
 
 def check_state(state: dict[str, Array], own: dict[str, Array]) -> None:

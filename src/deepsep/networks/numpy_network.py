@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepsep.errors import DataError, ParameterError
+from deepsep.errors import DataError
 from deepsep.networks.frozen import evaluate
 from deepsep.networks.interface import (
     ADAM_EPS,
@@ -29,7 +29,6 @@ from deepsep.networks.interface import (
     Array,
     Loss,
     OnEpoch,
-    check_phase,
     check_state,
     glorot_normal,
     per_layer,
@@ -58,10 +57,6 @@ class NumpyNetwork:
         l2: float | Sequence[float] = 0.0,  # coefficient of the squared weights of each layer
         rng: np.random.Generator,
     ) -> None:
-        if not hidden:
-            raise ParameterError("hidden must name at least one layer")
-        if not 0 <= dropout < 1:
-            raise ParameterError(f"dropout must be in [0, 1), got {dropout}")
         self.widths = (n_features, *hidden, n_classes)
         self.dropout, self.noise = dropout, noise
         self.l2 = per_layer(l2, len(self.widths) - 1)
@@ -91,8 +86,7 @@ class NumpyNetwork:
         """Run one phase; see :class:`deepsep.networks.Network`."""
         X = self._rows(X)
         targets = np.asarray(targets, dtype=F32)
-        check_phase(len(X), targets.shape, n_classes=self.widths[-1], loss=loss, batch_size=batch_size)
-        kept, weight = present_rows(len(X), weight)
+        kept, weight = present_rows(weight)
         if kept is not None and weight is not None:
             X, targets, weight = X[kept], targets[kept], weight[kept]
         n = len(X)

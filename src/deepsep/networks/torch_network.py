@@ -21,7 +21,6 @@ from deepsep.networks.interface import (
     Array,
     Loss,
     OnEpoch,
-    check_phase,
     check_state,
     glorot_normal,
     per_layer,
@@ -124,8 +123,7 @@ class TorchNetwork:
 
         Rows and targets go to the device once; tensors that are there already are used as they are.
         """
-        check_phase(len(X), tuple(targets.shape), n_classes=self.n_classes, loss=loss, batch_size=batch_size)
-        kept, weight = present_rows(len(X), weight)
+        kept, weight = present_rows(weight)
         rows, goals = self._rows(X), tensor(targets, self.device)
         weights = None if weight is None else tensor(weight, self.device)
         n = len(X) if kept is None else len(kept)

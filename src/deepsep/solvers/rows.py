@@ -90,9 +90,9 @@ class Rows:
         cost_unlabeled: Array,  # (u,)
         *,
         offset: Array,  # (c,)  a constant in every score of a problem
-        free_bias: bool,  # whether to append a column of ones, whose coefficient is not penalised
-        s: float,  # the loss of an unlabelled row with |f| <= -s is the constant 1 + s: it is undecided
-        centre: Array | None,  # (m,)  subtracted from every row without being stored, so that sparse rows stay sparse
+        free_bias: bool = False,  # whether to append a column of ones, whose coefficient is not penalised
+        s: float = 0.0,  # the loss of an unlabelled row with |f| <= -s is the constant 1 + s: it is undecided
+        centre: Array | None = None,  # (m,)  subtracted from every row without being stored: sparse rows stay sparse
     ) -> None:
         self.free_bias = free_bias
         self.s = s

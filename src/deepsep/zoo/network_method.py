@@ -108,7 +108,7 @@ class NetworkMethod(ScaledMethod):
 
     def _train(
         self,
-        network: TorchNetwork,
+        network: Any,  # a TorchNetwork, or anything with a module and the penalties of its parameters
         rows: TrainingRows,
         loss_of: Callable[[Batch], Tensor],
         rng: np.random.Generator,
@@ -122,19 +122,7 @@ class NetworkMethod(ScaledMethod):
         if extra is not None:
             module = nn.ModuleDict({"network": module, "extra": extra})
             decays += [(p, float(self.l2) if p.ndim > 1 else 0.0) for p in extra.parameters()]
-        self._lower(loss_of, module, decays, rows, rng, self.steps if steps is None else steps, after_step)
-
-    def _lower(
-        self,
-        loss_of: Callable[[Batch], Tensor],
-        module: nn.Module,
-        decays: Sequence[tuple[Tensor, float]],
-        rows: TrainingRows,
-        rng: np.random.Generator,
-        steps: int,
-        after_step: Callable[[Batch], object] | None = None,
-    ) -> None:
-        """Lower a loss over the parameters of a module, each with its penalty."""
+        steps = self.steps if steps is None else steps
         train_steps(
             module,
             loss_of,

@@ -32,7 +32,6 @@ SECONDS_BY_METHOD = {
     "logistic-regression": (0.1, 0.0),
     "self-training": (0.1, 0.04),
 }
-SECONDS_IN_FOLDS = SECONDS_BY_METHOD | {"in-context": (0.0, 1.0)}  # it reads its rows there, and predicts few
 # Members in the folds, by method: settings that are lowered to these, and the most unlabelled rows that they learn
 # from. The fits in the folds only weigh the members and tell the accuracy to expect; what the difference costs is in
 # `benchmarks/results/smaller_folds.csv`. Fewer unlabelled rows for the in-context network cost calibration.
@@ -85,11 +84,12 @@ def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labeled: 
 
 def seconds_in_fold(candidates: Mapping[str, Candidate], n_labeled: int, n_unlabeled: int) -> dict[str, float]:
     """Return the estimated time of each candidate's fit in a fold on one core."""
+    costs = SECONDS_BY_METHOD | {"in-context": (0.0, 1.0)}  # it reads its rows in a fold, and predicts few
     seconds = {}
     for name, candidate in candidates.items():
         most = n_unlabeled if candidate.most_unlabeled is None else candidate.most_unlabeled
         read = 0 if candidate.labeled_only else min(n_unlabeled, most)
-        seconds[name] = _seconds(candidate.estimator, n_labeled + read, SECONDS_IN_FOLDS)
+        seconds[name] = _seconds(candidate.estimator, n_labeled + read, costs)
     return seconds
 
 

@@ -12,9 +12,6 @@ from deepsep.core.labels import Labels
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 
-FOLDS_BY_EFFORT = {"fast": 3, "normal": 5, "best": 10}
-FEW_LABELS = 60  # fewer are dealt into folds three times if the effort is "best"
-
 
 @dataclass(frozen=True)
 class CommitteePlan:
@@ -43,12 +40,13 @@ class CommitteePlan:
 
 def deal(labels: Labels, effort: str, *, seed: int, weight: Any = None, stratified: bool = True) -> Folds | None:
     """Return the folds of an effort, or None if there are too few labels."""
-    few = int(labels.labeled.sum()) < FEW_LABELS
+    n_splits = {"fast": 3, "normal": 5, "best": 10}[effort]
+    n_repeats = 3 if effort == "best" and labels.labeled.sum() < 60 else 1
     try:
         return deal_folds(
             labels,
-            n_splits=FOLDS_BY_EFFORT[effort],
-            n_repeats=3 if few and effort == "best" else 1,
+            n_splits=n_splits,
+            n_repeats=n_repeats,
             seed=seed,
             weight=weight,
             max_unlabeled=MAX_UNLABELED,

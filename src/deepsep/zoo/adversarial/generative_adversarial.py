@@ -37,7 +37,9 @@ class Generator(nn.Module):
         self.low: Tensor
         self.high: Tensor
         self.two_valued: Tensor
-        for name, value in zip(("low", "high", "two_valued"), _levels(X), strict=True):
+        low, high = X.amin(0), X.amax(0)
+        levels = {"low": low, "high": high, "two_valued": ((low == X) | (high == X)).all(0)}
+        for name, value in levels.items():
             self.register_buffer(name, value)
         widths = (latent + n_classes, *hidden)
         layers: list[nn.Module] = []
@@ -68,12 +70,6 @@ class PairJudge(nn.Sequential):
         for n_in, n_out in pairwise((n_features, *hidden)):
             layers += [linear_layer(rng, n_in, n_out), nn.LeakyReLU(0.2), nn.Dropout(dropout)]
         super().__init__(*layers, linear_layer(rng, hidden[-1], n_classes))
-
-
-def _levels(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the minimum and maximum of each column, and whether it has no other values."""
-    low, high = X.amin(0), X.amax(0)
-    return low, high, ((low == X) | (high == X)).all(0)
 
 
 @settings

@@ -131,10 +131,7 @@ def reached(W: sparse.csr_array, labeled: Array) -> Array:
 
 def one_hot(codes: Array, n_classes: int) -> Array:
     """Return codes as rows of an (n, c) matrix, with zeros for -1."""
-    Y = np.zeros((len(codes), n_classes))
-    labeled = np.flatnonzero(codes >= 0)
-    Y[labeled, codes[labeled]] = 1
-    return Y
+    return np.eye(n_classes + 1)[codes, :-1]  # the code -1 is the last
 
 
 def distributions(Z: Array, otherwise: Array | None = None, *, least: float = 0.0) -> Array:
