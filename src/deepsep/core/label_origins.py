@@ -60,12 +60,6 @@ def read_origins(labels_drawn: Any, labels: Labels, *, known_shares: bool = Fals
     Accuracies rest on random labels or on quotas, whichever are more. If the shares of the population are known, they
     rest on both, weighted to these shares. If there are labels of other origins too, they must be at least ten, of two
     classes.
-
-    Examples
-    --------
-    >>> labels = Labels(np.array([0, 1, 0, 1, -1]), np.array(["no", "yes"]))
-    >>> read_origins(["random", "random", "chosen", "chosen", None], labels).counts
-    (2, 0, 2)
     """
     labeled = labels.labeled
     if labels_drawn is None or isinstance(labels_drawn, str):
@@ -111,11 +105,6 @@ def looks_like_quotas(counts: Array, *, max_chance: float = 0.05) -> bool:
 
     Even if all classes are equally frequent, the numbers of labels of rows drawn at random differ. The statistic of the
     chi-squared test is then rarely near 0: with at most the probability ``max_chance``.
-
-    Examples
-    --------
-    >>> looks_like_quotas(np.array([20, 20, 20])), looks_like_quotas(np.array([17, 22, 21]))
-    (True, False)
     """
     expected = counts.sum() / len(counts)
     statistic = _chi_squared(counts, np.full(len(counts), expected)) if expected else np.inf

@@ -62,16 +62,6 @@ def conformal_sets(
     .. [1] Sadinle, Lei and Wasserman (2019), Least ambiguous set-valued classifiers with bounded error levels.
     .. [2] Podkopaev and Ramdas (2021), Distribution-free uncertainty quantification for classification under label
        shift.
-
-    Examples
-    --------
-    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
-    >>> sets = conformal_sets(Evidence(p, np.array([0, 0, 1, 0]), np.ones(4), 1), 0.8)
-    >>> sets.least
-    array([0.4, 0.4])
-    >>> sets(np.array([[0.75, 0.25], [0.55, 0.45]]))
-    array([[ True, False],
-           [ True,  True]])
     """
     p, codes, weight, repeats, _ = evidence
     c = p.shape[1]

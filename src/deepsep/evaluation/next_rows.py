@@ -18,13 +18,6 @@ def choose_next_rows(p: Array, X: Array, n: int, *, per_class: bool = False, see
 
     The rows X (m, d) are standardised and reduced to 20 principal components. With ``per_class``, equally many rows of
     each predicted class are chosen, as far as possible. The result has the most uncertain rows first.
-
-    Examples
-    --------
-    >>> p = np.array([[0.9, 0.1], [0.5, 0.5], [0.51, 0.49], [0.45, 0.55], [0.2, 0.8]])
-    >>> X = np.array([[0.0], [4.0], [4.0], [8.0], [9.0]])
-    >>> choose_next_rows(p, X, 2)
-    array([1, 3])
     """
     unsure, Z = uncertainty(p), _positions(np.asarray(X, float), seed)
     if per_class:

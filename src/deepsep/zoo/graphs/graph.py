@@ -22,10 +22,6 @@ def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Arr
     """Return the distances and indices, (n, k), of the exact k nearest rows of every row of X, nearest first.
 
     Candidates are the rows of ``among``, by default the other rows of X. Memory is that of the result.
-
-    >>> distance, index = neighbours(np.array([[0.0], [1.0], [5.0]]), 1)
-    >>> distance.ravel().tolist(), index.ravel().tolist()
-    ([1.0, 1.0, 4.0], [1, 0, 1])
     """
     rows = X if among is None else among
     most = len(rows) - (among is None)
