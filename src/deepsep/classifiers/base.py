@@ -331,6 +331,10 @@ class WithPriors(Classifier):
 
 def shift_to_shares(shares: Array, p: Array, rows: TrainingRows) -> Array:
     """Return the logarithms of factors for which mean probabilities of the unlabelled rows are the shares."""
+    return shift_of_logs(shares, np.log(np.maximum(p[rows.unlabeled], 1e-30)), rows)
+
+
+def shift_of_logs(shares: Array, log_p: Array, rows: TrainingRows) -> Array:
+    """Return the same from the log probabilities of the unlabelled rows, up to a constant per row."""
     pool, labeled = rows.unlabeled, rows.labeled
-    log_p = np.log(np.maximum(p[pool], 1e-30))
     return prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])

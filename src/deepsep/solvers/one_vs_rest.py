@@ -131,7 +131,9 @@ def _solve(problem: Problem, costs: Costs, solver: SolverSettings) -> tuple[Resu
     result = single_loop(problem, start, **settings)
     collapsed = _collapsed(problem, start, result) if problem.target is None else np.array([], int)
     if collapsed.size:
-        target = _mean_scores(problem, start)[collapsed]
+        # The mean score of the unlabelled rows by the supervised start, which keeps the sizes of both sides.
+        weight = problem.cost_unlabeled / problem.cost_unlabeled.sum()
+        target = (np.clip(problem.unlabeled_scores(start.w, start.b), -1, 1) @ weight)[collapsed]
         if costs.shares is not None:
             target = 2 * (costs.shares if len(problem.signs) > 1 else costs.shares[1:])[collapsed] - 1
         balanced = replace(problem.only(collapsed), target=target)
@@ -156,9 +158,3 @@ def _predicted_shares(problem: Problem, result: Result) -> Array:
     scores = scores if len(scores) > 1 else np.vstack([-scores, scores])
     counts = np.bincount(scores.argmax(axis=0), weights=problem.cost_unlabeled, minlength=len(scores))
     return np.asarray(counts / counts.sum())
-
-
-def _mean_scores(problem: Problem, start: Result) -> Array:
-    """Return the mean score of the unlabelled rows by the supervised start, which keeps the sizes of both sides."""
-    weight = problem.cost_unlabeled / problem.cost_unlabeled.sum()
-    return np.asarray(np.clip(problem.unlabeled_scores(start.w, start.b), -1, 1) @ weight)

@@ -86,7 +86,8 @@ def open_space(labeled: Any, unlabeled: Any, weight: Array, kernel: Kernel | Non
         return _feature_space(labeled, unlabeled, weight)
     if n * m <= DENSE_ENTRIES:
         return _feature_space(labeled.toarray(), unlabeled.toarray(), weight)
-    return _sparse_space(labeled, unlabeled, weight)
+    centre = _mean(labeled, unlabeled, weight)
+    return Space("sparse features", labeled, unlabeled, centre, lambda w, b: Separator(b - w @ centre, coef=w))
 
 
 def _feature_space(labeled: Array, unlabeled: Array, weight: Array) -> Space:
@@ -95,11 +96,6 @@ def _feature_space(labeled: Array, unlabeled: Array, weight: Array) -> Space:
         rows -= centre.astype(rows.dtype)
     exact_centre = centre.astype(labeled.dtype).astype(np.float64)
     return Space("features", labeled, unlabeled, None, lambda w, b: Separator(b - w @ exact_centre, coef=w))
-
-
-def _sparse_space(labeled: Any, unlabeled: Any, weight: Array) -> Space:
-    centre = _mean(labeled, unlabeled, weight)
-    return Space("sparse features", labeled, unlabeled, centre, lambda w, b: Separator(b - w @ centre, coef=w))
 
 
 def _gram_space(rows: Any, n_labeled: int, weight: Array, kernel: Kernel | None) -> Space:

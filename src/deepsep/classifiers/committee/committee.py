@@ -176,7 +176,11 @@ class Committee(WithPriors):
             adopt(member, seed, self.priors)
         self._fit_everything(members, rows, seed)
         distributions = {name: each.label_distributions_ for name, each in self.members_.items()}
-        self._set_shifts(distributions, rows, shares)
+        self.member_shifts_ = {}  # of members without a setting for known shares
+        if shares is not None:
+            for name, member in self.members_.items():
+                if "priors" not in member.get_params(deep=False):
+                    self.member_shifts_[name] = shift_to_shares(shares, distributions[name], rows)
         without_folds = self._weigh(distributions, rows)
         mixed = self._mix(distributions)
         mixed = self._shift_to_priors(mixed, rows)
@@ -238,14 +242,6 @@ class Committee(WithPriors):
             f"{len(held_out.folds.tests)} of {n_folds} folds: {len(held_out.rows)} predictions of held-out labels.",
             InterruptWarning,
         )
-
-    def _set_shifts(self, p: Mapping[str, Array], rows: TrainingRows, shares: Array | None) -> None:
-        """Set the factors that adjust members without a setting for known shares."""
-        self.member_shifts_ = {}
-        if shares is not None:
-            for name, member in self.members_.items():
-                if "priors" not in member.get_params(deep=False):
-                    self.member_shifts_[name] = shift_to_shares(shares, p[name], rows)
 
     def _usual_weights(self) -> Array:
         """Return the weights of the members without evidence."""

@@ -160,18 +160,15 @@ def candidates_for(members: Mapping[str, Any], *, twins: bool = False) -> dict[s
 
 def smaller(candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
     """Return the candidates as a committee fits them in its folds; see ``IN_FOLDS``."""
-    return {name: _smaller(candidate) for name, candidate in candidates.items()}
-
-
-def _smaller(candidate: Candidate) -> Candidate:
-    name = getattr(candidate.estimator, "method_name", "")
-    if name not in IN_FOLDS:
-        return candidate
-    settings, most = IN_FOLDS[name]
-    own = candidate.estimator.get_params()
-    estimator = clone(candidate.estimator).set_params(**{key: min(value, own[key]) for key, value in settings.items()})
-    limits = [each for each in (most, candidate.most_unlabeled) if each is not None]
-    return replace(candidate, estimator=estimator, most_unlabeled=min(limits, default=None))
+    changed = {}
+    for name, candidate in candidates.items():
+        settings, most = IN_FOLDS.get(getattr(candidate.estimator, "method_name", ""), ({}, None))
+        own = candidate.estimator.get_params()
+        lowered = {key: min(value, own[key]) for key, value in settings.items()}
+        limits = [each for each in (most, candidate.most_unlabeled) if each is not None]
+        estimator = clone(candidate.estimator).set_params(**lowered)
+        changed[name] = replace(candidate, estimator=estimator, most_unlabeled=min(limits, default=None))
+    return changed
 
 
 def _seconds(member: Any, n_rows: int, costs: Mapping[str, tuple[float, float]] = SECONDS_BY_METHOD) -> float:

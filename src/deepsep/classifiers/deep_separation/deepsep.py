@@ -23,12 +23,7 @@ from deepsep.core.arrays import Array, below, checked_array
 from deepsep.core.checks import is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
-from deepsep.core.probability import (
-    check_probabilities,
-    fit_temperature,
-    round_weights,
-    temper,
-)
+from deepsep.core.probability import check_probabilities, fit_temperature, round_weights, temper
 from deepsep.core.scaling import Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows

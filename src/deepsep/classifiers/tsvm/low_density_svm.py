@@ -14,11 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.metaestimators import available_if
 
-from deepsep.classifiers.base import WithPriors
+from deepsep.classifiers.base import WithPriors, shift_of_logs
 from deepsep.classifiers.declared_settings import integer, real, setting, settings
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.label_origins import contradict_shares
-from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
+from deepsep.core.probability import ScoreProbabilities, fit_platt
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, Setting, shown, warn
@@ -123,6 +123,7 @@ class LowDensitySVM(WithPriors):
         self._forget("gamma_", "platt_", "label_distributions_")
         X, weight = rows.X, rows.weight
         costs, effort = self._path(rng)
+        shares = self._shares()
         boundaries = separate(
             X[rows.labeled],
             rows.codes[rows.labeled],
@@ -130,7 +131,7 @@ class LowDensitySVM(WithPriors):
             X[drawn],
             weight[drawn],
             rows.n_classes,
-            Costs(self.C, self.C_star_, shares=self._shares(), **costs),
+            Costs(self.C, self.C_star_, shares=shares, **costs),
             effort,
             kernel=self._make_kernel(rows),
             rng=rng,
@@ -139,7 +140,9 @@ class LowDensitySVM(WithPriors):
         self._warn_of_shares(boundaries.supervised_shares, rows)
         self._fit_probabilities(rows, rng)
         scores = class_scores(self._separator, X)
-        self._shift_scores(scores, rows)
+        if shares is not None:
+            log_p = self._to_probabilities.log_probabilities(scores[rows.unlabeled])
+            self.prior_shift_ = shift_of_logs(shares, log_p, rows)
         return scores
 
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
@@ -247,14 +250,6 @@ class LowDensitySVM(WithPriors):
         else:
             at, scores = rows.labeled, class_scores(self._separator, rows.X[rows.labeled])
         self.platt_ = fit_platt(scores, rows.codes[at], rows.weight[at])
-
-    def _shift_scores(self, scores: Array, rows: TrainingRows) -> None:
-        """Find factors for which the mean probabilities of the unlabelled rows are the given shares."""
-        shares = self._shares()
-        if shares is not None:
-            pool, labeled = rows.unlabeled, rows.labeled
-            log_p = self._to_probabilities.log_probabilities(scores[pool])
-            self.prior_shift_ = prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])
 
     @property
     def _to_probabilities(self) -> ScoreProbabilities:

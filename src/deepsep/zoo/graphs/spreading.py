@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from deepsep.classifiers.declared_settings import real, settings
@@ -83,19 +81,15 @@ class LabelPropagation(GraphMethod):
         F = one_hot(rows.codes, rows.n_classes)
         F[rows.codes < 0] = _shares(rows)
         if unlabeled.size:
-            f = self._harmonic(W, labeled, unlabeled, F[labeled])
+            degree, edges = degrees(W)[unlabeled], W[unlabeled]
+            W_uu, known = edges[:, unlabeled], edges[:, labeled] @ F[labeled]
+            f = conjugate_gradients(
+                lambda V: degree[:, None] * V - W_uu @ V, known, diagonal=degree, tol=RESIDUAL_TOL
+            ).clip(0, 1)
             if self.class_mass:
                 f *= _shares(rows) / np.maximum(f.sum(axis=0), np.finfo(float).tiny)
             F[unlabeled] = distributions(f, _shares(rows))
         return F
-
-    def _harmonic(self, W: Any, labeled: Array, unlabeled: Array, f_labeled: Array) -> Array:
-        degree, edges = degrees(W)[unlabeled], W[unlabeled]
-        W_uu = edges[:, unlabeled]
-        f = conjugate_gradients(
-            lambda V: degree[:, None] * V - W_uu @ V, edges[:, labeled] @ f_labeled, diagonal=degree, tol=RESIDUAL_TOL
-        )
-        return np.asarray(np.clip(f, 0, 1))
 
 
 def _shares(rows: TrainingRows) -> Array:
