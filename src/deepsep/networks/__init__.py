@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deepsep._lazy import lazy_names
-from deepsep.networks.architecture import Architecture
 from deepsep.networks.frozen import NetworkAverage
 from deepsep.networks.interface import Loss, Network, choose_device
-from deepsep.networks.network_committee import NetworkCommittee, member_states, members_of
+from deepsep.networks.network_committee import Architecture, NetworkCommittee, member_states, members_of
 from deepsep.networks.numpy_network import NumpyNetwork
 from deepsep.networks.one_hot import OneHotAverage
 

@@ -77,23 +77,18 @@ class Network(Protocol):
             For each epoch the mean loss over its rows during training (with dropout, while the weights change),
             without the penalty.
         """
-        ...
 
     def embed(self, X: Array) -> Array:
         """Return f(x) for every row, in evaluation mode, as float32."""
-        ...
 
     def predict_proba(self, X: Array) -> Array:
         """Return g(f(x)) for every row, in evaluation mode, as float32; rows sum to 1."""
-        ...
 
     def state(self) -> dict[str, Array]:
         """Return a copy of every parameter and running statistic, under torch's names."""
-        ...
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Load a result of :meth:`state`, which may come from another back end."""
-        ...
 
 
 def per_layer(l2: float | Sequence[float], n_layers: int) -> tuple[float, ...]:

@@ -10,15 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.solvers import Array
 from deepsep.solvers.cccp import cccp
 from deepsep.solvers.problem import Problem, Result
 from deepsep.solvers.single_loop import single_loop
 from deepsep.solvers.spaces import Kernel, Separator, open_space
 from deepsep.solvers.supervised_svm import supervised_svm
 
-Array = NDArray[Any]
 Path = Callable[..., Result]  # with the arguments of `cccp`
 
 

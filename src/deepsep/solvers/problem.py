@@ -18,11 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.solvers import Array
 from deepsep.solvers.rows import Rows
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from deepsep.solvers import Array
 from deepsep.solvers.curvature import MAX_MATRIX_FEATURES, Factor, Factors, Matrices
-
-Array = NDArray[Any]
 
 
 @dataclass

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from deepsep.errors import ParameterError
+from deepsep.solvers import Array
 
-Array = NDArray[Any]
 Kernel = Callable[[Any, Any], Array]
 
 EXACT_ROWS = 4_000  # a Gram matrix of this many rows takes 128 MB

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.base import WithPriors, shift_to_shares
 from deepsep.classifiers.building import method
-from deepsep.classifiers.committee.fits import fit_everything, twin_of
+from deepsep.classifiers.committee.fits import CommitteePlan, deal, fit_everything, twin_of
 from deepsep.classifiers.committee.members import COMMITTEE, USUAL_MEMBERS, adopt, unfitted_members
-from deepsep.classifiers.committee.plan import CommitteePlan, deal
 from deepsep.classifiers.committee.saved_committee import committee_to_parts, restore_committee, saved_members
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.declared_settings import integer, settings

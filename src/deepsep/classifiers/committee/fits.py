@@ -5,17 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from deepsep.classifiers.catalogue import uses_unlabeled
+from deepsep.classifiers.catalogue import record_of, uses_unlabeled
+from deepsep.classifiers.committee.members import USUAL_MEMBERS
 from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import DeepSepWarning
-from deepsep.evaluation.folds import MAX_UNLABELED, Folds
+from deepsep.errors import DeepSepWarning, LabelError
+from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits, OutOfFold, fit_copy, in_parallel
 
 # Seconds of a fit on one core of a small server: a constant, and for each thousand rows. They order the fits and move a
@@ -160,9 +161,12 @@ def candidates_for(members: Mapping[str, Any], *, twins: bool = False) -> dict[s
 
 def smaller(candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
     """Return the candidates as a committee fits them in its folds; see ``IN_FOLDS``."""
-    changed = {}
+    changed = dict(candidates)
     for name, candidate in candidates.items():
-        settings, most = IN_FOLDS.get(getattr(candidate.estimator, "method_name", ""), ({}, None))
+        method_name = getattr(candidate.estimator, "method_name", "")
+        if method_name not in IN_FOLDS:
+            continue
+        settings, most = IN_FOLDS[method_name]
         own = candidate.estimator.get_params()
         lowered = {key: min(value, own[key]) for key, value in settings.items()}
         limits = [each for each in (most, candidate.most_unlabeled) if each is not None]
@@ -183,3 +187,51 @@ def _fit_or_fail(member: Any, X: Array, labels: Labels, weight: Array | None) ->
             return fit_copy(member, X, labels, weight, seed=0, checked=True)
         except Exception as error:
             return error
+
+
+@dataclass(frozen=True)
+class CommitteePlan:
+    """Plan of a committee for a table."""
+
+    members: dict[str, str]  # strength of each member
+    left_out: dict[str, str]  # condition under which each of the others would take part
+    n_folds: int  # number of folds that hold labelled rows out, over all repeats; 0 if there are too few labels
+    n_fits: int  # number of fits, to all rows and in the folds
+    seconds: float  # estimated total time on one core
+
+    @classmethod
+    def of(cls, members: dict[str, Any], usual: bool, twins: bool, n_rows: int, y: Labels, n_folds: int) -> Self:
+        """Return the plan of these unfitted members, which may be the usual ones of an effort."""
+        n_labeled = int(y.labeled.sum())
+        tasks = list_tasks(members, twins and n_rows > n_labeled, n_rows, n_labeled, n_folds)
+        seats = {seat.name: seat for seat in USUAL_MEMBERS} if usual else {}
+        return cls(
+            {name: seats[name].why if name in seats else _description(each) for name, each in members.items()},
+            {name: f"from effort {seat.efforts[0]} on" for name, seat in seats.items() if name not in members},
+            n_folds,
+            len(tasks),
+            sum(task.seconds for task in tasks),
+        )
+
+
+def deal(labels: Labels, effort: str, *, seed: int, weight: Any = None, stratified: bool = True) -> Folds | None:
+    """Return the folds of an effort, or None if there are too few labels."""
+    n_splits = {"fast": 3, "normal": 5, "best": 10}[effort]
+    n_repeats = 3 if effort == "best" and labels.labeled.sum() < 60 else 1
+    try:
+        return deal_folds(
+            labels,
+            n_splits=n_splits,
+            n_repeats=n_repeats,
+            seed=seed,
+            weight=weight,
+            max_unlabeled=MAX_UNLABELED,
+            stratified=stratified,
+        )
+    except LabelError:
+        return None
+
+
+def _description(member: Any) -> str:
+    record = record_of(member)
+    return type(member).__name__ if record is None else record.what
