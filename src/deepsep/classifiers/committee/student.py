@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from deepsep.networks import NetworkAverage, NumpyNetwork, OneHotAverage
 
 MAX_STUDENT_ROWS = 100_000  # unlabelled rows; more make no difference
 LABEL_SMOOTHING = 1e-3  # as in DeepSep
-MEASURED_VALUES = ("agreement_", "accuracy_loss_", "n_held_out_")
 
 
 @settings
@@ -47,6 +46,7 @@ class Student(Classifier):
 
     method_name = "student"
     predicts_in_threads = True  # in NumPy, without state
+    _measured: ClassVar = ("agreement_", "accuracy_loss_", "n_held_out_")
 
     def _check_parameters(self) -> None:
         raise ParameterError("Student: only a committee can train it. Fit a Committee and use its student_.")
@@ -145,13 +145,13 @@ class Student(Classifier):
         return self._network.predict_proba(X)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state = {name: getattr(self, name) for name in MEASURED_VALUES}
+        state = {name: getattr(self, name) for name in self._measured}
         network = {f"network/{name}": value for name, value in self.network_weights_.items()}
         return state, {**network, **vars(self._scaling)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
-        self.__dict__.update({name: state[name] for name in MEASURED_VALUES})
+        self.__dict__.update({name: state[name] for name in self._measured})
         if not (is_number(self.agreement_) and 0 <= self.agreement_ <= 1 and is_number(self.accuracy_loss_)):
             raise ModelFileError("the student has no agreement with its committee. Save the model again.")
         self._scaling = Scaling.from_arrays(arrays, d)

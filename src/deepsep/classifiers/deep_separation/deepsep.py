@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import TransformerMixin, clone
@@ -33,8 +33,6 @@ from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.evaluation.population import to_population
 from deepsep.networks import Architecture, NetworkAverage, choose_device, members_of
 from deepsep.solvers.one_vs_rest import Costs, SolverSettings
-
-CALIBRATION_FOLDS = 3
 
 
 def _are_penalties(value: Any) -> bool:
@@ -171,6 +169,7 @@ class DeepSep(TransformerMixin, WithPriors):
     """
 
     method_name = "deepsep"
+    _calibration_folds: ClassVar[int] = 3
 
     hidden: Sequence[int] = widths((128, 32))
     dropout: float = real(0.5, at_least=0, below=1)
@@ -216,16 +215,12 @@ class DeepSep(TransformerMixin, WithPriors):
         10 + 10 epochs of Adam at a tenth of the initial learning rate, TSVMs by CCCP with C = 0.1, C* = (ℓ/u) C and 250
         unlabelled rows, ρ = 0.8.
 
+        ``docs/paper.md`` lists all points on which the paper is silent or contradicts itself, with our reading.
+
         Parameters
         ----------
         **changes
             Settings to change, such as ``random_state``.
-
-        Notes
-        -----
-        f starts from the first layers of an autoencoder of all rows (the paper says "g", which is a single layer). The
-        initial network is not part of the moving average, and each phase has a fresh Adam. ``docs/paper.md`` lists all
-        points on which the paper is silent or contradicts itself, with our reading.
         """
         published: dict[str, Any] = {
             "hidden": (128, 32),
@@ -278,7 +273,7 @@ class DeepSep(TransformerMixin, WithPriors):
     def _all_steps(self) -> int:
         epochs = self.initial_epochs + self.rounds * (self.propensity_epochs + self.label_epochs)
         epochs += self.pretrain_epochs if self.pretrain else 0
-        return (1 + CALIBRATION_FOLDS * self.calibrate) * epochs * self._n_networks
+        return (1 + self._calibration_folds * self.calibrate) * epochs * self._n_networks
 
     @property
     def _n_networks(self) -> int:
@@ -430,7 +425,7 @@ class DeepSep(TransformerMixin, WithPriors):
         """Find the temperature with the lowest log loss on held-out labelled rows."""
         codes = rows.codes.copy()
         codes[split.validation] = -1
-        folds = min(CALIBRATION_FOLDS, int(np.bincount(codes[split.labeled]).min()))
+        folds = min(self._calibration_folds, int(np.bincount(codes[split.labeled]).min()))
         if folds < 2:
             warn("calibrate needs two labelled rows of every class: probabilities are not calibrated.", LabelWarning)
             return

@@ -181,20 +181,6 @@ class ExactTSVM(LowDensitySVM):
     K. P. Bennett, A. Demiriz. Semi-supervised support vector machines. NIPS 1998.
 
     O. Chapelle, V. Sindhwani, S. S. Keerthi. Branch and bound for semi-supervised support vector machines. NIPS 2006.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep import TSVM
-    >>> from deepsep.classifiers import ExactTSVM
-    >>> from sklearn.datasets import make_moons
-    >>> X, truth = make_moons(24, noise=0.1, random_state=0)
-    >>> y = np.full(24, -1)
-    >>> for moon in (0, 1):
-    ...     y[np.flatnonzero(truth == moon)[:2]] = moon
-    >>> exact, local = (kind(C=10, kernel="rbf", gamma=2.0).fit(X, y) for kind in (ExactTSVM, TSVM))
-    >>> bool(exact.objective_path_[0][-1] <= local.objective_path_[0][-1])
-    True
     """
 
     method_name = "exact-tsvm"
