@@ -25,7 +25,7 @@ from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, 
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.solvers.curvature import MAX_MATRIX_FEATURES
-from deepsep.solvers.one_vs_rest import Boundaries, Costs, SolverSettings, class_scores, separate
+from deepsep.solvers.one_vs_rest import Boundaries, Costs, Path, SolverSettings, class_scores, separate
 from deepsep.solvers.spaces import EXACT_ROWS, N_LANDMARKS, Kernel, Separator
 
 
@@ -33,8 +33,8 @@ from deepsep.solvers.spaces import EXACT_ROWS, N_LANDMARKS, Kernel, Separator
 class LowDensitySVM(WithPriors):
     """A boundary for each class against the rest, found with the help of unlabelled rows.
 
-    Subclasses define in ``_path`` the objective and its solver. Kernels, costs, probabilities, priors and saving are
-    here.
+    Subclasses define in ``_path`` the solver of their objective, and name it in ``_ends``. Kernels, costs,
+    probabilities, priors and saving are here.
 
     Parameters
     ----------
@@ -50,6 +50,9 @@ class LowDensitySVM(WithPriors):
         landmark rows takes its place, with an ``ApproximationWarning``, and ``space_`` says so.
     gamma : float, "scale" or "auto", default="scale"
         Of the RBF kernel exp(-gamma |x - z|²), as in scikit-learn's SVC.
+    balance : bool, default=True
+        Whether to fix the mean score over the unlabelled rows. False: a free bias, which may leave all unlabelled rows
+        on one side.
     priors : dict {class: share}, optional
         Class shares in the population, of which the unlabelled rows are a sample, if they are known to differ from
         those of the labelled rows. They sum to one. Probabilities and predictions are corrected for them, whether
@@ -103,6 +106,7 @@ class LowDensitySVM(WithPriors):
         "linear", lambda kernel: callable(kernel) or kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'
     )
     gamma: float | Literal["scale", "auto"] = real("scale", above=0, or_else=("scale", "auto"))
+    balance: bool = True
     priors: Mapping[Any, float] | None = None
     n_unlabeled: int | None = integer(None, 1, or_none=True)
     probability: Literal["platt", "cv", "softmax", "hard"] | None = "platt"
@@ -110,9 +114,13 @@ class LowDensitySVM(WithPriors):
     tol: float = real(1e-6, above=0, below=1)
     random_state: Any = None
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
-        """Return s and balance of the costs, and the solver's settings."""
+    def _path(self, rng: np.random.Generator) -> Path | None:
+        """Return the solver."""
         raise NotImplementedError
+
+    @property
+    def _solver_name(self) -> str:
+        return next(iter(self._ends))
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
@@ -122,7 +130,6 @@ class LowDensitySVM(WithPriors):
         self.C_star_ = unlabeled_cost(self.C, self.C_star, rows.weight, rows.labeled, rows.unlabeled, drawn)
         self._forget("gamma_", "platt_", "label_distributions_")
         X, weight = rows.X, rows.weight
-        costs, effort = self._path(rng)
         shares = self._shares()
         boundaries = separate(
             X[rows.labeled],
@@ -131,8 +138,8 @@ class LowDensitySVM(WithPriors):
             X[drawn],
             weight[drawn],
             rows.n_classes,
-            Costs(self.C, self.C_star_, shares=shares, **costs),
-            effort,
+            Costs(self.C, self.C_star_, float(getattr(self, "s", 0.0)), bool(self.balance), shares),
+            SolverSettings(self._solver_name, self.max_iter, self.tol, self._path(rng)),
             kernel=self._make_kernel(rows),
             rng=rng,
         )

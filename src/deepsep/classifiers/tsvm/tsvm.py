@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from deepsep.classifiers.declared_settings import real, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
-from deepsep.solvers.one_vs_rest import SolverSettings
 
 
 @settings
@@ -95,10 +94,11 @@ class TSVM(LowDensitySVM):
     }
 
     s: float = real(0.0, above=-1, at_most=0)
-    balance: bool = True
     algorithm: Literal["auto", "single-loop", "cccp"] = "auto"
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
-        algorithm = "cccp" if self.algorithm == "cccp" else "single-loop"
-        costs = {"s": float(self.s), "balance": bool(self.balance)}
-        return costs, SolverSettings(algorithm, self.max_iter, self.tol)
+    def _path(self, rng: np.random.Generator) -> None:
+        """Return none: both algorithms are the solver's own."""
+
+    @property
+    def _solver_name(self) -> str:
+        return "cccp" if self.algorithm == "cccp" else "single-loop"

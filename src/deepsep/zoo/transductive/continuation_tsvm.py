@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from deepsep.classifiers.declared_settings import settings
 from deepsep.core.arrays import Array
-from deepsep.solvers.one_vs_rest import SolverSettings
+from deepsep.solvers.one_vs_rest import Path
 from deepsep.solvers.problem import Problem, Result
 from deepsep.zoo.transductive.gradient_tsvm import GradientTSVM, descend, smooth_objective, with_gradient
 
@@ -58,9 +58,8 @@ class ContinuationTSVM(GradientTSVM):
     method_name = "continuation-tsvm"
     _ends: ClassVar = {"continuation": "a minimum of the smooth objective"}
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
-        path = partial(continuation, sharpness=float(self.sharpness), steps=int(self.steps))
-        return {"balance": bool(self.balance)}, SolverSettings("continuation", self.max_iter, self.tol, path)
+    def _path(self, rng: np.random.Generator) -> Path:
+        return partial(continuation, sharpness=float(self.sharpness), steps=int(self.steps))
 
 
 def continuation(

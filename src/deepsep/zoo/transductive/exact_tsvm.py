@@ -32,7 +32,7 @@ from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ParameterError
 from deepsep.solvers.cccp import cccp
-from deepsep.solvers.one_vs_rest import SolverSettings
+from deepsep.solvers.one_vs_rest import Path
 from deepsep.solvers.problem import Problem, Result
 from deepsep.solvers.single_loop import single_loop
 from deepsep.zoo.transductive.fixed_signs import FixedSigns
@@ -188,7 +188,6 @@ class ExactTSVM(LowDensitySVM):
     _gap: ClassVar[str] = "relative distance to the lower bound"
     _limit: ClassVar[str] = "max_nodes"
 
-    balance: bool = True
     max_nodes: int = integer(200_000, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Any:
@@ -200,6 +199,5 @@ class ExactTSVM(LowDensitySVM):
             )
         return super()._learn(rows, rng)
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
-        path = partial(branch_and_bound, max_nodes=int(self.max_nodes))
-        return {"balance": bool(self.balance)}, SolverSettings("branch and bound", self.max_iter, self.tol, path)
+    def _path(self, rng: np.random.Generator) -> Path:
+        return partial(branch_and_bound, max_nodes=int(self.max_nodes))
