@@ -597,10 +597,6 @@ def find_method(name: str) -> Method:
 def methods() -> dict[str, str]:
     """Return the installed methods by name, each with a description, its assumption and its cost.
 
-    Returns
-    -------
-    dict of str to str
-
     Examples
     --------
     >>> from deepsep import methods

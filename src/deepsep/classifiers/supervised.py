@@ -62,6 +62,8 @@ class Supervised(Classifier):
         The fitted copy. Its classes are indices into ``classes_``.
     platt_ : (float, float) or None
         Slope and offset of the sigmoid of the scores; None for a classifier that has probabilities.
+    classes_, transduction_, label_distributions_
+        As in :class:`deepsep.DeepSep`.
 
     Examples
     --------
