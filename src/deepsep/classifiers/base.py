@@ -283,17 +283,7 @@ class UnweightedClassifier(Classifier):
     """A classifier for which weights of rows make no sense."""
 
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Fit to partly labelled rows.
-
-        Parameters
-        ----------
-        X, y
-            As in :meth:`Classifier.fit`, without weights.
-
-        Returns
-        -------
-        self
-        """
+        """Fit to partly labelled rows, given as to :meth:`Classifier.fit`, but without weights."""
         return self.fit_rows(self.training_rows(X, y))
 
 

@@ -36,46 +36,27 @@ class Network(Protocol):
         X: Array,
         targets: Array,
         *,
-        loss: Loss,
+        loss: Loss,  # "kl": KL(target ‖ prediction); "mse": squared difference, mean over the classes
         epochs: int,
         lr: float,
         batch_size: int,
-        rng: np.random.Generator,
+        rng: np.random.Generator,  # draws the order of the rows, the same for every back end, and the dropout
         weight: Array | None = None,
         on_epoch: OnEpoch | None = None,
     ) -> list[float]:
         """Run one phase: shuffled mini-batches, a fresh Adam.
 
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Rows. On the CPU also any object with a length, a shape, ``rows_on_demand`` and rows by slice or index, so
-            that rows can be made when they are needed.
-        targets : array of shape (n, c)
-            A probability vector for every row.
-        loss : {"kl", "mse"}
-            ``kl``: KL(target ‖ prediction). ``mse``: squared difference, mean over the classes. The loss of a batch
-            is ``sum_i w_i loss_i / sum_i w_i``, to which the L2 penalty is added.
-        epochs : int
-            Passes over the rows.
-        lr : float
-            Learning rate.
-        batch_size : int
-            Rows in a batch; the last batch of an epoch may be smaller. A batch of a single row is normalised with the
-            running statistics of the batch norm and does not change them.
-        rng : numpy.random.Generator
-            Source of the order of the rows and of the dropout. The order is the same for every back end.
-        weight : array of shape (n,), optional
-            A weight of k stands for k copies of a row in the loss, 0 for its absence. Batch norm ignores weights: with
-            unequal ones its moments would be those of a few rows, and change from batch to batch.
-        on_epoch : callable, optional
-            Called as ``on_epoch(epoch, loss)`` after each epoch, from 0 on. If it returns True, the phase ends there.
+        Rows are arrays or, on the CPU, any object with a length, a shape, ``rows_on_demand`` and rows by slice or
+        index, so that rows can be made when they are needed. Targets are a probability vector for every row. The loss
+        of a batch is ``sum_i w_i loss_i / sum_i w_i``, to which the L2 penalty is added.
 
-        Returns
-        -------
-        list of float
-            For each epoch the mean loss over its rows during training (with dropout, while the weights change),
-            without the penalty.
+        A weight of k stands for k copies of a row in the loss, 0 for its absence. Batch norm ignores weights: with
+        unequal ones its moments would be those of a few rows, and change from batch to batch. A batch of a single row
+        is normalised with the running statistics of the batch norm and does not change them.
+
+        ``on_epoch(epoch, loss)`` is called after each epoch, from 0 on, and ends the phase by returning True. Returns
+        the mean loss of each epoch over its rows during training (with dropout, while the weights change), without the
+        penalty.
         """
 
     def embed(self, X: Array) -> Array:
