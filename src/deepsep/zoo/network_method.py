@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -76,12 +77,15 @@ class NetworkMethod(ScaledMethod):
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         network, X, codes = self._begin(rows, rng)
-        self._train(network, rows, self._loss(network, X, codes), rng)
+        self._train(network, rows, self._loss_function(network, X, codes), rng)
         self._keep(network.state())
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        """Return the loss of a batch as a function, given all rows and their codes."""
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor, batch: Batch) -> Tensor:
+        """Return the loss of a batch, given all rows and their codes."""
         raise NotImplementedError
+
+    def _loss_function(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
+        return partial(self._loss, network, X, codes)
 
     def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor, Tensor]:
         """Return a new network, and on its device all rows, scaled, and their codes."""

@@ -46,14 +46,11 @@ class PiModel(NetworkMethod):
     noise: float = real(0.3, at_least=0)
     ramp_up: float = real(0.25, at_least=0, at_most=1)
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        def loss_of(batch: Batch) -> Tensor:
-            scores = network.scores(self._disturb(X[batch.both].repeat(2, 1)))
-            first, second = torch.softmax(scores, -1).chunk(2)
-            supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
-            return supervised + self._weight(batch) * mse_loss(first, second)
-
-        return loss_of
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor, batch: Batch) -> Tensor:
+        scores = network.scores(self._disturb(X[batch.both].repeat(2, 1)))
+        first, second = torch.softmax(scores, -1).chunk(2)
+        supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
+        return supervised + self._weight(batch) * mse_loss(first, second)
 
     def _disturb(self, x: Tensor) -> Tensor:
         return x + self.noise * torch.randn_like(x)
@@ -88,7 +85,7 @@ class TemporalEnsembling(PiModel):
     noise: float = 0.5
     ramp_up: float = 0.5
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
+    def _loss_function(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         past = PastOutputs(len(X), len(self.classes_), decay=self.decay, device=network.device)
 
         def loss_of(batch: Batch) -> Tensor:
@@ -227,16 +224,13 @@ class TransformationStability(PiModel):
     passes: int = integer(4, 2)
     exclusivity: float = real(0.1, at_least=0)
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        def loss_of(batch: Batch) -> Tensor:
-            scores = network.scores(self._disturb(X[batch.both].repeat(self.passes, 1)))
-            passes = torch.softmax(scores, -1).reshape(self.passes, -1, scores.shape[1])
-            supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
-            unsupervised = self.consistency * disagreement(passes)
-            unsupervised = unsupervised - self.exclusivity * exactly_one(scores).mean()
-            return supervised + ramp(batch.progress, self.ramp_up) * unsupervised
-
-        return loss_of
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor, batch: Batch) -> Tensor:
+        scores = network.scores(self._disturb(X[batch.both].repeat(self.passes, 1)))
+        passes = torch.softmax(scores, -1).reshape(self.passes, -1, scores.shape[1])
+        supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
+        unsupervised = self.consistency * disagreement(passes)
+        unsupervised = unsupervised - self.exclusivity * exactly_one(scores).mean()
+        return supervised + ramp(batch.progress, self.ramp_up) * unsupervised
 
 
 def disagreement(passes: Tensor) -> Tensor:
