@@ -1,4 +1,4 @@
-"""All fits of a committee as one pool of tasks: each member to all rows, and in each fold."""
+"""All fits of a committee as one pool of tasks, each member to all rows and in each fold, and the plan of them."""
 
 from __future__ import annotations
 
