@@ -13,6 +13,7 @@ import pytest
 
 from deepsep import TSVM, for_table, save
 from deepsep.core.threads import without_interrupts
+from deepsep.evaluation.out_of_fold import in_parallel
 from deepsep.files.atomic import hidden_name, remove_leftovers
 from deepsep.scoring import score_file
 
@@ -101,6 +102,45 @@ def test_workers_end_with_the_process_that_started_them():
     parent.wait()
     assert read(ours) == b""
     os.close(ours)
+
+
+@posix
+def test_workers_of_joblib_never_see_ctrl_c():
+    """Where they are the first processes that a command starts, and in the middle of an import."""
+    code = """
+import signal
+from deepsep.evaluation.out_of_fold import in_parallel
+if __name__ == "__main__":
+    for _, held_back in in_parallel([(signal.pthread_sigmask, (signal.SIG_BLOCK, ()))] * 2, 2):
+        print(signal.SIGINT in held_back)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True\n" * 2, "")
+
+
+@posix
+def test_a_worker_that_is_killed_is_no_bug():
+    with pytest.raises(MemoryError, match="ended from outside"):
+        list(in_parallel([(os.kill, (0, 0)), (signal.raise_signal, (signal.SIGKILL,))], 2))
+
+
+@posix
+@pytest.mark.parametrize("module", ["typer", "deepsep.cli.console", "deepsep.model.fitting"])
+def test_ctrl_c_while_a_command_imports_is_one_sentence(module, tmp_path):
+    code = f"""
+import signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["deepsep", "fit", "rows.csv", "-o", "model"]
+from deepsep.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "Error: Interrupted. Nothing was written.\n"
 
 
 @posix

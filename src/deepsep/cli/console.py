@@ -161,7 +161,8 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
     except ImportError as error:
         raise _end(error, str(error), EXIT_FAILURE, debug) from None
     except MemoryError as error:
-        message = "There is not enough memory. Take a sample of the rows, or leave out columns with --drop."
+        why = f" ({error})" if str(error) else ""
+        message = f"There is not enough memory{why}. Take a sample of the rows, or leave out columns with --drop."
         raise _end(error, message, EXIT_FAILURE, debug) from None
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""

@@ -381,6 +381,7 @@ def in_parallel(
             yield number, function(*arguments)
         return
     from joblib import Parallel, delayed, parallel_config
+    from joblib.externals.loky.process_executor import BrokenProcessPool
 
     with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=1):
         parent = os.getpid()
@@ -388,7 +389,10 @@ def in_parallel(
             results = Parallel(return_as="generator_unordered", batch_size=1)(
                 delayed(_run_task)(parent, number, *task) for number, task in enumerate(tasks)
             )
-        yield from results
+        try:
+            yield from results
+        except BrokenProcessPool as error:
+            raise MemoryError("a worker process was ended from outside, as happens when memory runs out") from error
 
 
 def _run_task(
