@@ -104,7 +104,12 @@ def _read_rows(model: Any, X: Any, **accept: Any) -> Any:
         X = _dense(model, X)
     try:
         rows = validate_data(model, X, dtype=[np.float64, np.float32], ensure_all_finite=False, **accept)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        if "omplex" in str(error):  # words of scikit-learn for arrays, of Python for cells
+            raise DataError(
+                "Complex data not supported: X has complex numbers. Pass their real and imaginary parts as columns of "
+                "their own, such as numpy.hstack([X.real, X.imag])."
+            ) from None
         check_numeric(X, "deepsep.for_table")  # names the columns, if they are the problem
         raise
     check_finite(_as_matrix(rows), getattr(model, "feature_names_in_", None))

@@ -250,6 +250,8 @@ def decide(column: pd.Series[Any], labeled: Any = None) -> DecidedColumn:
 
 def _type_of(column: pd.Series[Any]) -> ColumnType | None:
     """Return the type of a column, by that of its values or, if they are text, by what they look like."""
+    if column.dtype.kind == "c":
+        return None
     if isinstance(column.dtype, pd.PeriodDtype):
         return "date"
     if pd.api.types.is_timedelta64_dtype(column):
