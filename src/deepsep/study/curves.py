@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
 from deepsep.report.figures import tag, ticks
 from deepsep.study.study_models import ENSEMBLE_NN, in_order
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Scale = Callable[[float], float]
 TEXT_COLOUR = "#333333"

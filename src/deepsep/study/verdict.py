@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from deepsep.evaluation.intervals import METRIC_NAMES
 from deepsep.report.wording import join_words, percent, points, span
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def comparison_verdict(comparison: dict[str, Any]) -> list[str]:
@@ -69,8 +68,6 @@ def _gap(gap: dict[str, Any]) -> str:
 
 def comparison_frame(comparison: dict[str, Any]) -> pd.DataFrame:
     """Return one row per method, with the ends of the intervals in separate columns."""
-    import pandas as pd
-
     rows = []
     for entry in comparison["methods"]:
         row: dict[str, Any] = {"method": entry["name"], "uses_unlabelled": entry["uses_unlabelled"]}
