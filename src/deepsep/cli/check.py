@@ -15,8 +15,6 @@ from deepsep.cli.printed_lines import aligned, finding_lines, wrapped
 if TYPE_CHECKING:
     from deepsep.model.training_table import Training
 
-GUESSED_ORIGINS = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
-
 
 @command(without=("weight", "label_weight"))
 def check(training: TrainingOptions, out: Console) -> None:
@@ -57,8 +55,9 @@ def _drawn(data: Training) -> dict[str, Any]:
     sentence = f"How the labels were drawn: {said}" if known else "How the labels were drawn is not said"
     if not origins.given:
         guess = next(word for word in LABEL_ORIGINS if counts[word] > known.count(word))
+        like = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
         others = f"the other {n - len(known):,}" if known else "they"
-        sentence += f"; {others} are taken for {GUESSED_ORIGINS[guess]}: say it with --labels-drawn"
+        sentence += f"; {others} are taken for {like[guess]}: say it with --labels-drawn"
     if origins.basis is None:
         sentence += "; no accuracy can be stated without labels of rows drawn at random"
     return {"given": origins.given, **counts, "sentence": f"{sentence}."}

@@ -10,7 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any, TextIO
+from typing import Any
 
 import typer
 
@@ -21,24 +21,13 @@ EXIT_FAILURE, EXIT_MISUSE, EXIT_DRIFT, EXIT_PARTS, EXIT_INTERRUPTED = 1, 2, 3, 4
 
 
 class Console:
-    """Prints what a command has to say.
+    """Prints what a command has to say; with ``as_json`` only the result on standard output, as JSON.
 
-    Parameters
-    ----------
-    as_json : bool
-        Whether to print the result as JSON, with nothing else on standard output.
-    quiet : bool
-        Whether to print only errors; with ``as_json``, only errors and the JSON.
-
-    Attributes
-    ----------
-    warnings : list of str
-        The distinct warnings so far.
+    ``quiet`` leaves out all but errors and that JSON; ``warnings`` are the distinct ones so far.
     """
 
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
-        self.as_json = as_json
-        self.quiet = quiet
+        self.as_json, self.quiet = as_json, quiet
         self.warnings: list[str] = []
 
     @property
@@ -185,18 +174,13 @@ def _end(error: BaseException, message: str, code: int, debug: bool) -> typer.Ex
 
 
 def _show(out: Console) -> Any:
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    """Return the function that Python calls with a warning."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:
         if issubclass(category, DeepSepWarning):
             out.warn(in_options(message))
         else:
-            typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
+            typer.echo(warnings.formatwarning(message, category, *where[:2]), err=True, nl=False)
 
     return show
 

@@ -26,19 +26,7 @@ def wrapped(text: str, indent: str = "") -> str:
 
 
 def decision_lines(decisions: dict[str, Any], rows: int, costs: Path | None, *, by_student: bool = False) -> list[str]:
-    """Return a sentence for everything that was applied.
-
-    Parameters
-    ----------
-    decisions : dict
-        From ``Decisions.describe``.
-    rows : int
-        Number of rows.
-    costs : Path or None
-        The table of costs.
-    by_student : bool, default=False
-        Whether the student of a committee scored.
-    """
+    """Return a sentence for each of ``decisions``, from ``Decisions.describe``; ``costs`` is their file."""
     from deepsep.report.wording import percent
 
     lines = []

@@ -16,10 +16,6 @@ OPTION_BY_SETTING = {
 }
 
 
-# What a setting of False means as an option.
-NEGATED_OPTIONS = {"dayfirst": "--monthfirst"}
-
-
 def in_options(message: object) -> str:
     """Return a message with options in place of settings.
 
@@ -36,8 +32,8 @@ def _option(setting: Setting) -> str:
     option = OPTION_BY_SETTING.get(setting.name, f"--{setting.name.replace('_', '-')}")
     if setting.value is ... or setting.value is True:
         return option
-    if setting.value is False and setting.name in NEGATED_OPTIONS:
-        return NEGATED_OPTIONS[setting.name]
+    if setting.value is False and setting.name == "dayfirst":
+        return "--monthfirst"
     # For several columns, or a dict of columns to types: the columns.
     values = list(setting.value) if isinstance(setting.value, list | dict) else [setting.value]
     return f"{option} {' '.join(map(_quoted, values))}"

@@ -19,16 +19,8 @@ from deepsep.report.wording import number, percent, points, span
 def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
     """Return the report as one self-contained HTML page.
 
-    Parameters
-    ----------
-    summary : dict
-        The result of :func:`summarize`, or the content of ``report.json``.
-    data_file : str, optional
-        Name of the file with the same results as data, mentioned at the end of the page.
-
-    Returns
-    -------
-    str
+    ``summary`` is the result of :func:`summarize`, or the content of ``report.json``. ``data_file`` is the name of a
+    file with the same results as data, mentioned at the end of the page.
     """
     return _page(
         "report.html.jinja",
@@ -47,18 +39,9 @@ def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
 
 
 def render_comparison(comparison: dict[str, Any], *, command: str | None = None) -> str:
-    """Return a comparison of methods as one self-contained HTML page.
+    """Return the result of :func:`deepsep.study.compare` as one self-contained HTML page.
 
-    Parameters
-    ----------
-    comparison : dict
-        The result of :func:`deepsep.study.compare`.
-    command : str, optional
-        The command that made it, shown at the end of the page.
-
-    Returns
-    -------
-    str
+    ``command`` is the command that made it, shown at the end of the page.
     """
     context = {
         "title": f"{len(comparison['methods'])} methods on {comparison['labelled']:,} labels",
@@ -73,16 +56,8 @@ def render_comparison(comparison: dict[str, Any], *, command: str | None = None)
 def render_segments(summary: dict[str, Any], *, command: str | None = None) -> str:
     """Return segments of respondents as one self-contained HTML page.
 
-    Parameters
-    ----------
-    summary : dict
-        The result of :func:`deepsep.survey.write_segments`, or the content of its ``summary.json``.
-    command : str, optional
-        The command that made it, shown at the end of the page.
-
-    Returns
-    -------
-    str
+    ``summary`` is the result of :func:`deepsep.survey.write_segments`, or the content of its ``summary.json``;
+    ``command`` is the command that made it, shown at the end of the page.
     """
     context = {
         "title": f"{summary['n_segments']} segments of {summary['respondents']:,} respondents",

@@ -220,31 +220,26 @@ def _rules(tree: Any, features: list[Feature], X: Array, codes: Array, classes: 
 
 def _conditions(tree: Any, leaf: int, features: list[Feature]) -> list[str]:
     """Return the conditions that lead to a leaf as text, one per feature."""
-    parents = {int(child): node for node in range(tree.node_count) for child in _children(tree, node)}
+    both_sides = (tree.children_left, tree.children_right)
+    parents = {int(child): node for children in both_sides for node, child in enumerate(children) if child >= 0}
     bounds: dict[int, _Bounds] = {}
     node = leaf
     while node in parents:
         child, node = node, parents[node]
-        left = child == tree.children_left[node]
+        left, threshold = child == tree.children_left[node], float(tree.threshold[node])
         own = bounds.setdefault(int(tree.feature[node]), _Bounds())
-        threshold = float(tree.threshold[node])
         if left:
             own.high = min(own.high, threshold)
         else:
             own.low = max(own.low, threshold)
         own.missing &= bool(tree.missing_go_to_left[node]) == left
     settled = {features[i].column for i, own in bounds.items() if features[i].kind == "level" and own.low > 0}
-    words = []
-    for i, own in sorted(bounds.items()):
+    return [
+        _in_words(features[i], own)
+        for i, own in sorted(bounds.items())
         # "colour is red" makes "colour is not blue" redundant.
-        if features[i].kind == "level" and own.low < 0 and features[i].column in settled:
-            continue
-        words.append(_in_words(features[i], own))
-    return words
-
-
-def _children(tree: Any, node: int) -> list[int]:
-    return [child for child in (tree.children_left[node], tree.children_right[node]) if child >= 0]
+        if not (features[i].kind == "level" and own.low < 0 and features[i].column in settled)
+    ]
 
 
 def _in_words(feature: Feature, bounds: _Bounds) -> str:
@@ -256,19 +251,17 @@ def _in_words(feature: Feature, bounds: _Bounds) -> str:
     known = feature.values[~np.isnan(feature.values)]
     whole = feature.kind == "number" and bool((known == np.round(known)).all())
     low, high = bounds.low, bounds.high
-    if feature.kind == "date":
-        parts = [f"from {feature.text(low)}"] * math.isfinite(low) + [f"before {feature.text(high)}"] * math.isfinite(
-            high
-        )
-    elif whole:
-        first, last = (end if math.isinf(end) else math.floor(end) for end in (low, high))
-        first += 1
-        parts = [f"{number(first, 4)} or more"] * math.isfinite(first) + [f"at most {number(last, 4)}"] * math.isfinite(
-            last
-        )
-        if math.isfinite(first) and math.isfinite(last):
-            parts = [number(first, 4) if first == last else f"{number(first, 4)} to {number(last, 4)}"]
+    if whole and math.isfinite(low) and math.isfinite(high):
+        first, last = math.floor(low) + 1, math.floor(high)
+        parts = [number(first, 4) if first == last else f"{number(first, 4)} to {number(last, 4)}"]
     else:
-        parts = [f"above {number(low, 4)}"] * math.isfinite(low) + [f"at most {number(high, 4)}"] * math.isfinite(high)
+        above, below = f"above {number(low, 4)}", f"at most {number(high, 4)}"
+        if feature.kind == "date":
+            above, below = f"from {feature.text(low)}", f"before {feature.text(high)}"
+        elif whole and math.isfinite(low):
+            above = f"{number(math.floor(low) + 1, 4)} or more"
+        elif whole:
+            below = f"at most {number(math.floor(high), 4)}"
+        parts = [words for end, words in ((low, above), (high, below)) if math.isfinite(end)]
     missing = " or missing" if bounds.missing and len(known) < len(feature.values) else ""
     return f"{name} {' and '.join(parts)}{missing}"

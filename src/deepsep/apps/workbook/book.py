@@ -19,9 +19,6 @@ from openpyxl.utils import get_column_letter
 from deepsep.apps.workbook.crosstabs import Difference, Line, difference, profile_lines, profiled_column
 from deepsep.apps.workbook.guide import Lines, guide
 from deepsep.apps.workbook.sheets import (
-    DATE_FORMAT,
-    DEVIATION_FORMAT,
-    INDEX_FORMAT,
     NUMBER_FORMAT,
     P_FORMAT,
     WHOLE_FORMAT,
@@ -283,7 +280,7 @@ def _add_profiles(
         "Profiles",
         head,
         [[*sizes, *[None] * (n_segments + 1)], *(_profile_row(line, adjusted[line.column]) for line in lines)],
-        styles=[*[None] * (3 + n_segments), *[INDEX_FORMAT] * n_segments, P_FORMAT],
+        styles=[*[None] * (3 + n_segments), *["0"] * n_segments, P_FORMAT],
         widths={"Column": 26, "Value": 20, **dict.fromkeys(head[2:], 14.0)},
         frozen=3,
     )
@@ -323,7 +320,12 @@ def _some_rows(known: Labels, seed: int) -> Array:
 
 
 def _profile_row(line: Line, p: float) -> list[Any]:
-    styles = {"share": PERCENT_FORMAT, "number": NUMBER_FORMAT, "date": DATE_FORMAT, "deviations": DEVIATION_FORMAT}
+    styles = {
+        "share": PERCENT_FORMAT,
+        "number": NUMBER_FORMAT,
+        "date": "yyyy-mm-dd",
+        "deviations": "[>=0.005]+0.00;[<=-0.005]-0.00;0.00",
+    }
     style = styles[line.unit]
     values = [line.total, *line.values.tolist()]
     if line.unit == "date":
