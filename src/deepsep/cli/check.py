@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from deepsep.cli.command import command
-from deepsep.cli.console import EXIT_MISUSE, Console
+from deepsep.cli.console import Console, ExitCode
 from deepsep.cli.options import TrainingOptions
 from deepsep.cli.printed_lines import aligned, finding_lines, wrapped
 
@@ -38,7 +38,7 @@ def check(training: TrainingOptions, out: Console) -> None:
         checked["labels"]["drawn"] = _drawn(data)
     out.result(_text(checked), checked)
     if not checked["fit_would_work"]:
-        raise typer.Exit(EXIT_MISUSE)
+        raise typer.Exit(ExitCode.MISUSE)
 
 
 def _drawn(data: Training) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli.command import command
-from deepsep.cli.console import EXIT_INTERRUPTED, Console
+from deepsep.cli.console import Console, ExitCode
 from deepsep.cli.options import Drop, option, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError, missing_package
 
@@ -232,7 +232,7 @@ def _run(out: Console, what: Any, jobs: int | None) -> tuple[DeepSepError | None
             run(what, jobs=jobs or cpu_count(), on_cell=bar.update)
     except KeyboardInterrupt:
         typer.echo("Interrupted. Finished fits are kept: run the same command to continue.", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     except DeepSepError as error:
         return error, time.perf_counter() - began
     return None, time.perf_counter() - began

@@ -50,11 +50,11 @@ def decision_lines(decisions: dict[str, Any], rows: int, costs: Path | None, *, 
 
 
 def _expectation(abstain: dict[str, Any], rows: int, by_student: bool) -> str:
-    from deepsep.report.wording import percent, span
+    from deepsep.report.wording import with_span
 
     accuracy = abstain["accuracy"]
     if accuracy is not None:
-        return f"Expect {percent(accuracy['value'])} ({span(accuracy['interval'])}) of the others to be right."
+        return f"Expect {with_span(accuracy['value'], accuracy['interval'])} of the others to be right."
     if abstain["without_label"] == rows:
         return "That is all of them: take a lower confidence."
     if by_student:

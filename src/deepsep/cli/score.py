@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from deepsep.cli.command import command
-from deepsep.cli.console import EXIT_DRIFT, EXIT_PARTS, Console
+from deepsep.cli.console import Console, ExitCode
 from deepsep.cli.options import (
     Address,
     Database,
@@ -200,6 +200,6 @@ def score(
         )
     out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})
     if done["failed"]:
-        raise typer.Exit(EXIT_PARTS)
+        raise typer.Exit(ExitCode.PARTS)
     if fail_on_drift and done["drift"]["drifted"]:
-        raise typer.Exit(EXIT_DRIFT)
+        raise typer.Exit(ExitCode.DRIFT)

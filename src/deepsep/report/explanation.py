@@ -17,7 +17,7 @@ from deepsep.evaluation.intervals import NORMAL_QUANTILE
 from deepsep.evaluation.population import read_weights
 from deepsep.report.committee_held_out import shuffle_columns
 from deepsep.report.held_out import OnStep, evaluate_model
-from deepsep.report.readable import MAX_TREE_ROWS, features_of, imitate
+from deepsep.report.readable import features_of, imitate
 from deepsep.report.wording import join_words, percent, span
 
 COLUMNS_PER_CLASS = 5  # in the text
@@ -164,13 +164,14 @@ def tree(
     depth: int = 4,
     seed: int = 0,
     order: Any = slice(None),
+    max_rows: int = 20_000,
 ) -> dict[str, Any]:
     """Return a shallow tree that imitates the model on a sample of rows; ``proba`` are its probabilities, if known.
 
     ``order`` has the places of the classes among those of the model.
     """
-    if len(table) > MAX_TREE_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(len(table), MAX_TREE_ROWS, replace=False))
+    if len(table) > max_rows:
+        rows = np.sort(np.random.default_rng(seed).choice(len(table), max_rows, replace=False))
         table, proba = take(table, rows), None if proba is None else np.asarray(proba)[rows]
     p = in_batches(model.predict_proba, table) if proba is None else np.asarray(proba)
     return imitate(features_of(model, table), p[:, order].argmax(axis=1), classes, depth, seed)

@@ -12,7 +12,7 @@ from deepsep.evaluation.expected_accuracy import Evidence, ExpectedAccuracy, cor
 from deepsep.evaluation.intervals import share_right
 from deepsep.evaluation.learning_curve import MORE_LABELS, Gain, LearningCurve
 from deepsep.report.ranking import place_of_method
-from deepsep.report.wording import join_words, percent, points, span, with_article
+from deepsep.report.wording import join_words, percent, points, with_article, with_ends, with_span
 
 NOT_SHOWN = "not shown to beat guessing"
 
@@ -95,7 +95,7 @@ def surest_sentence(part: dict[str, Any], n_unlabeled: int) -> str:
     """Return a sentence on the confidence to ask for, and the accuracy on the rows that have it."""
     sentence = (
         f"Accept only the surest {percent(part['share'])} of the predictions, those with a confidence of "
-        f"{part['confidence']:.2f} or more, and expect {percent(part['accuracy'])} ({span(part['interval'])}) of them "
+        f"{part['confidence']:.2f} or more, and expect {with_span(part['accuracy'], part['interval'])} of them "
         "to be right"
     )
     if part["unlabelled"] is None:
@@ -205,7 +205,7 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     counted = ["by weight"] * accuracy["weighted"] + ["if the given shares hold"] * accuracy["by_shares"]
     whom += f", {' and '.join(counted)}," if counted else ""
     who = with_article(own["name"])
-    share = f"{percent(own['accuracy']['value'])} ({span(own['accuracy']['interval'])})"
+    share = with_span(own["accuracy"]["value"], own["accuracy"]["interval"])
     if accuracy["holds_for_unlabelled"]:
         condition = "" if accuracy["condition"] is None else f", {accuracy['condition']}"
         first, last = ("", condition) if outcome["verdict"] == NOT_SHOWN else (condition, "")
@@ -257,7 +257,7 @@ def best_baseline(accuracy: dict[str, Any]) -> dict[str, Any] | None:
 def _baseline_is_better(own: dict[str, Any], better: dict[str, Any]) -> str:
     low, high = better["against_model"]["interval"]
     # Stored as model minus baseline; the sentence is about baseline minus model.
-    gap = f"{points(-better['against_model']['difference'])} points, 90 % interval {points(-high)} to {points(-low)}"
+    gap = with_ends(-better["against_model"]["difference"], [-high, -low])
     name = {"majority": "Always guessing the most frequent class", "random-forest": "A random forest"}
     who = name.get(better["key"], better["name"])
     theirs, ours = better["accuracy"]["value"], own["accuracy"]["value"]

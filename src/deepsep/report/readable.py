@@ -16,7 +16,6 @@ from deepsep.evaluation.intervals import wilson
 from deepsep.report.wording import number, percent
 from deepsep.table.columns import UsefulColumns, as_frame, decide, for_encoders
 
-LEAST_SHARE = 0.01  # of the rows, for a category or missing values to be a feature
 SECONDS_PER_DAY = 86_400.0
 
 
@@ -62,7 +61,10 @@ def features_of(model: Any, table: Any) -> list[Feature]:
     return [feature for name, kind in kinds.items() for feature in _of_column(name, columns[name], kind)]
 
 
-def _of_column(name: str, column: pd.Series[Any], kind: ColumnType, max_levels: int = 30) -> list[Feature]:
+def _of_column(
+    name: str, column: pd.Series[Any], kind: ColumnType, max_levels: int = 30, least_share: float = 0.01
+) -> list[Feature]:
+    """Return the features of a column; a category, or its gaps, are one if enough of the rows have it."""
     missing = column.isna().to_numpy()
     if kind == "boolean":
         own = [Feature(name, "yes", "level", (column == "true").to_numpy(float))]
@@ -77,14 +79,11 @@ def _of_column(name: str, column: pd.Series[Any], kind: ColumnType, max_levels: 
         text = column.to_numpy(object)
         levels, counts = np.unique(text[~missing].astype(str), return_counts=True)
         often = np.argsort(-counts, kind="stable")[:max_levels]
-        chosen = levels[often][counts[often] >= LEAST_SHARE * len(text)]
+        chosen = levels[often][counts[often] >= least_share * len(text)]
         own = [Feature(name, str(level), "level", (text == level).astype(float)) for level in chosen]
-    if LEAST_SHARE <= missing.mean() < 1:
+    if least_share <= missing.mean() < 1:
         own.append(Feature(name, "missing", "level", missing.astype(float)))
     return own
-
-
-MAX_PROFILE_ROWS = 50_000
 
 
 def profiles(features: list[Feature], codes: Array, classes: list[str]) -> list[dict[str, Any]]:
@@ -151,9 +150,6 @@ def _largest_differences(
 def ratio(a: Array, b: Array) -> Array:
     """Return a / b, NaN where b is not above 0."""
     return np.asarray(np.divide(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))
-
-
-MAX_TREE_ROWS = 20_000
 
 
 @dataclass

@@ -62,6 +62,29 @@ def span(interval: list[float] | tuple[float, float]) -> str:
     return f"{100 * low:.0f}–{100 * high:.0f}\u00a0%"
 
 
+def with_span(share: float, interval: list[float] | tuple[float, float]) -> str:
+    r"""Return a share and its interval in percent.
+
+    Examples
+    --------
+    >>> with_span(0.714, [0.642, 0.771])
+    '71\xa0% (64–77\xa0%)'
+    """
+    return f"{percent(share)} ({span(interval)})"
+
+
+def with_ends(difference: float, interval: list[float] | tuple[float, float]) -> str:
+    """Return a difference of shares and its 90 % interval in percentage points.
+
+    Examples
+    --------
+    >>> with_ends(0.034, [-0.01, 0.078])
+    '+3.4 points, 90 % interval −1.0 to +7.8'
+    """
+    low, high = map(points, interval)
+    return f"{points(difference)} points, 90 % interval {low} to {high}"
+
+
 def shorten(text: str, width: int) -> str:
     """Return a text cut to a number of characters, with an ellipsis; wide characters count twice.
 
