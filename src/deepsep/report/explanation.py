@@ -40,12 +40,8 @@ def explain(
 
     Parameters
     ----------
-    model : fitted pipeline or estimator
-        A pipeline from :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
-    table : DataFrame or matrix
-        Rows with the columns that the model was fitted to.
-    labels : array-like of shape (n,)
-        Labels of the rows; None for unlabelled ones.
+    model, table, labels, sample_weight
+        As in :func:`deepsep.report.summarize`.
     held_out : bool, default=True
         Whether to measure importance on held-out labelled rows. This refits the model for each fold or, for a
         committee, a random forest in its place. False uses the model as it is; the importances are then too large.
@@ -55,8 +51,6 @@ def explain(
         How often each column is shuffled.
     seed : int, default=0
         Seed of the folds, of the shuffling and of the rows held out of the tree.
-    sample_weight : array-like of shape (n,), optional
-        Weights of the rows in training.
     n_jobs : int, optional
         Number of folds to fit in parallel.
     on_step : callable, optional

@@ -281,7 +281,7 @@ def unlabeled_rows(paired: dict[str, Any] | None, uses: bool) -> dict[str, Any]:
     gap = (
         f"{points(paired['difference'])} points against {paired['name']}; 90 % interval {points(low)} to {points(high)}"
     )
-    if low <= 0 <= high:
+    if not (low > 0 or high < 0):
         sentence = f"There are too few labels to say whether the unlabelled rows helped: {gap}."
         return {"verdict": "cannot tell", "sentence": sentence, **paired}
     word = "helped" if low > 0 else "hurt"

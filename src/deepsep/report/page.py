@@ -215,21 +215,6 @@ def write_report(model: Any, table: Any, labels: Any, path: str | os.PathLike[st
     -------
     dict
         The summary, as in ``report.json``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from deepsep import TSVM
-    >>> from deepsep.report import write_report
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(-2, 1, (100, 3)), rng.normal(2, 1, (100, 3))])
-    >>> y = np.full(200, None)
-    >>> y[:15], y[-15:] = "low", "high"
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     summary = write_report(TSVM().fit(X, y), X, y, f"{folder}/segments.html", folds=2)
-    >>> summary["accuracy"]["holds_for_unlabelled"]
-    True
     """
     target = Path(path)
     one_file = target.suffix.lower() in (".html", ".htm")

@@ -89,26 +89,14 @@ def make_workbook(
 
     Parameters
     ----------
-    model : fitted pipeline or estimator
-        A pipeline from :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
-    table : DataFrame or matrix
-        All rows, labelled and unlabelled. Of more than 200,000 unlabelled rows, 200,000 are drawn for the profiles.
-    labels : array-like of shape (n,)
-        Labels of the rows; None for unlabelled ones.
-    ids : Series or sequence of shape (n,), optional
-        Identifiers of the rows; by default their numbers from 0.
-    proba : array of shape (n, c), optional
-        ``model.predict_proba(table)``, if known already.
-    label : str, default="class"
-        Name of the column of labels.
+    model, table, labels, ids, proba, label, sample_weight
+        As in :func:`deepsep.report.summarize`. Profiles are of at most 200,000 unlabelled rows, drawn at random.
     summary : dict, optional
         The result of :func:`deepsep.report.summarize`, if known already.
     n_next : int, default=25
         Number of rows to label next.
     seed : int, default=0
         Seed of everything random.
-    sample_weight : array-like of shape (n,), optional
-        Weights of the rows.
 
     Returns
     -------
