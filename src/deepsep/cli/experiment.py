@@ -164,16 +164,18 @@ def _settings(given: list[str], names: list[str], ablation: bool) -> dict[str, d
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         raise ParameterError(f"--methods names {twice} twice. Name it once.")
-    settings: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for name in names:
+        build_study_model(name)  # raises if there is no such method, or its package is missing
+    if ablation and "deepsep" not in names:
+        raise ParameterError("--ablation removes parts of deepsep: add deepsep to --methods.")
+    settings: dict[str, dict[str, Any]] = {}
     for key, value in parse_settings(given).items():
         name, _, setting = key.partition(".")
         if name not in names or not setting:
             raise ParameterError(f"--set {key}: write METHOD.NAME=VALUE, with a method of --methods.")
-        settings[name][setting] = value
+        settings.setdefault(name, {})[setting] = value
     for name, some in settings.items():
-        build_study_model(name, **some)  # raises if there is no such method or setting, or its package is missing
-    if ablation and "deepsep" not in names:
-        raise ParameterError("--ablation removes parts of deepsep: add deepsep to --methods.")
+        build_study_model(name, **some)  # raises if there is no such setting
     return settings
 
 

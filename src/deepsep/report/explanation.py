@@ -18,9 +18,10 @@ from deepsep.evaluation.population import read_weights
 from deepsep.report.committee_held_out import shuffle_columns
 from deepsep.report.held_out import OnStep, evaluate_model
 from deepsep.report.readable import features_of, imitate
-from deepsep.report.wording import join_words, percent, span
+from deepsep.report.wording import join_words, percent, with_span
 
 COLUMNS_PER_CLASS = 5  # in the text
+NO_RULE = "No rule of the tree leads to this class: it takes more than a few conditions to separate it."
 
 
 def explain(
@@ -189,12 +190,11 @@ def explanation_text(explanation: dict[str, Any], n_columns: int = 12) -> str:
         for line in shown
     ] or ["  No single column matters clearly with these labels."]
     lines += ["", fidelity_sentence(rules)]
-    no_rule = "No rule of the tree leads to this class: it takes more than a few conditions to separate it."
     for driven, described in zip(importances["classes"], rules["classes"], strict=True):
         names = [line["column"] for line in driven["columns"] if line["clear"]][:COLUMNS_PER_CLASS]
         lines += ["", f"{driven['class']} ({described['rows']:,} rows)"]
         lines.append("  driven by " + (join_words(names) if names else "no single column that stands out"))
-        lines += [f"  - {rule_sentence(rule)}" for rule in described["rules"]] or [f"  - {no_rule}"]
+        lines += [f"  - {conditions(rule)}: {reach(rule)}" for rule in described["rules"]] or [f"  - {NO_RULE}"]
     return "\n".join([*lines, ""])
 
 
@@ -215,14 +215,18 @@ def fidelity_sentence(rules: dict[str, Any]) -> str:
         else "They are a rough sketch: the model uses more than the rules show."
     )
     return (
-        f"The rules agree with the model on {percent(value)} ({span(rules['interval'])}) of {rules['rows']:,} rows "
+        f"The rules agree with the model on {with_span(value, rules['interval'])} of {rules['rows']:,} rows "
         f"that the tree was not trained on; always predicting the most frequent class would agree on "
         f"{percent(rules['largest'])}. {trust}"
     )
 
 
-def rule_sentence(rule: dict[str, Any]) -> str:
-    """Return a rule as a sentence."""
-    what = "; ".join(rule["conditions"]) or "every row"
+def conditions(rule: dict[str, Any]) -> str:
+    """Return the conditions of a rule."""
+    return "; ".join(rule["conditions"]) or "every row"
+
+
+def reach(rule: dict[str, Any]) -> str:
+    """Return a phrase on the rows that meet a rule."""
     here, covered = percent(rule["agreement"]), percent(rule["coverage"])
-    return f"{what}: {here} of such rows belong here; covers {covered} of the segment"
+    return f"{here} of such rows belong here; covers {covered} of the segment"

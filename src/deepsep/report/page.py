@@ -13,7 +13,7 @@ from deepsep.files.atomic import replace_file
 from deepsep.report import explanation, figures
 from deepsep.report.provenance import made
 from deepsep.report.summary import summarize
-from deepsep.report.wording import number, percent, points, span
+from deepsep.report.wording import number, percent, points, span, with_span
 
 
 def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
@@ -32,8 +32,8 @@ def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
             "weights": {line["key"]: line["weight"] for line in (summary["members"] or {"lines": []})["lines"]},
             "key": figures.draw_key,
             "difference": figures.draw_difference,
-            "how": explanation.how,
-            "fidelity_sentence": explanation.fidelity_sentence,
+            **{name: getattr(explanation, name) for name in ("how", "fidelity_sentence", "conditions", "reach")},
+            "no_rule": explanation.NO_RULE,
         },
     )
 
@@ -88,6 +88,8 @@ def _page(template: str, context: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "points": points, "span": span, "number": number, "loss": _loss}
+    environment.filters["thousands"] = "{:,}".format
+    environment.filters["estimate"] = lambda score: with_span(score["value"], score["interval"])
     when = datetime.fromisoformat(context["made"]["date"])
     page: str = environment.get_template(template).render({**context, "date": f"{when.day} {when:%B %Y, %H:%M} UTC"})
     return page
