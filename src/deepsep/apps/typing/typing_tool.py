@@ -166,8 +166,7 @@ def make_typing_tool(
     if n_questions is not None and not 1 <= n_questions <= most:
         raise ParameterError(f"{{it}}; pass a number from 1 to {most}.", it=Setting("n_questions", n_questions))
     X = encode_items(model.answers_of_respondents(), model.questions_)
-    is_weighted = model.weight_ is not None
-    weight = model.weight_ if is_weighted else np.ones(X.shape[0])
+    weight = np.ones(X.shape[0]) if model.weight_ is None else model.weight_
     used = (model.labels_ >= 0) & (weight > 0)
     X, labels, weight = X[used], model.labels_[used], weight[used] / weight[used].mean()
     if len(labels) < 2 * N_FOLDS:
@@ -184,8 +183,9 @@ def make_typing_tool(
         of_all = data.held_out([list(range(len(items)))] * N_FOLDS)
         if on_step is not None:
             on_step(total, total, "done")
-        shares = [share_right(each, weight if is_weighted else None) for each in right]
-        ceiling = share_right(of_all, weight if is_weighted else None)[0]
+        given = None if model.weight_ is None else weight
+        shares = [share_right(each, given) for each in right]
+        ceiling = share_right(of_all, given)[0]
         suggested = next((m for m, (share, _) in enumerate(shares, start=1) if share >= ceiling - within), tried)
         chosen = orders[-1][: n_questions or suggested]
         start, points = data.points(chosen)
