@@ -4,41 +4,40 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any, TextIO
+from enum import IntEnum
+from typing import Any
 
 import typer
 
 from deepsep.cli.words import in_options
 from deepsep.errors import DatabaseError, DeepSepError, DeepSepWarning, InterruptWarning
 
-EXIT_FAILURE, EXIT_MISUSE, EXIT_DRIFT, EXIT_PARTS, EXIT_INTERRUPTED = 1, 2, 3, 4, 130
+
+class ExitCode(IntEnum):
+    """Ways in which a command ends."""
+
+    FAILURE = 1  # beyond the user's control: disk, memory, a database, a missing extra
+    MISUSE = 2  # invalid options or data
+    DRIFT = 3  # the rows differ from the training table (``score --fail-on-drift``)
+    PARTS = 4  # some parts of a folder could not be read (``score``)
+    INTERRUPTED = 130  # Ctrl-C
 
 
 class Console:
-    """Prints what a command has to say.
+    """Prints what a command has to say; with ``as_json`` only the result on standard output, as JSON.
 
-    Parameters
-    ----------
-    as_json : bool
-        Whether to print the result as JSON, with nothing else on standard output.
-    quiet : bool
-        Whether to print only errors; with ``as_json``, only errors and the JSON.
-
-    Attributes
-    ----------
-    warnings : list of str
-        The distinct warnings so far.
+    ``quiet`` leaves out all but errors and that JSON; ``warnings`` are the distinct ones so far.
     """
 
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
-        self.as_json = as_json
-        self.quiet = quiet
+        self.as_json, self.quiet = as_json, quiet
         self.warnings: list[str] = []
 
     @property
@@ -57,7 +56,7 @@ class Console:
             return
         text = in_options(message)
         with sys.modules["tqdm"].tqdm.external_write_mode() if "tqdm" in sys.modules else nullcontext():
-            typer.echo(text, err=True)
+            _print(text, err=True)
 
     def warn(self, text: str) -> None:
         """Print a warning about the result, once."""
@@ -69,9 +68,9 @@ class Console:
         """Print the result: the text, or the content as JSON."""
         if self.as_json:
             whole = {**content, "warnings": self.warnings}
-            typer.echo(json.dumps(_to_json(whole), indent=2, ensure_ascii=False, allow_nan=False))
+            _print(json.dumps(_to_json(whole), indent=2, ensure_ascii=False, allow_nan=False))
         elif not self.quiet:
-            typer.echo(text)
+            _print(text)
 
     def bar(self, doing: str, *, total: float, smoothing: float = 0.3) -> Any:
         """Return a progress bar with the remaining time, which appears after two seconds, on a terminal only.
@@ -123,17 +122,7 @@ class Console:
 
 @contextmanager
 def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) -> Iterator[Console]:
-    """Run a command: its warnings become notes, and an error becomes one message and an exit code.
-
-    ==== ======================================================================
-    0    success
-    1    failure beyond the user's control: disk, memory, a database, a missing extra
-    2    invalid options or data
-    3    the rows differ from the training table (``score --fail-on-drift``)
-    4    some parts of a folder could not be read (``score``)
-    130  Ctrl-C
-    ==== ======================================================================
-    """
+    """Run a command: its warnings become notes, and an error becomes one message and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a class name must not fail on a terminal with a small character set
             stream.reconfigure(errors="replace")
@@ -148,56 +137,60 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
             yield out
     except (KeyboardInterrupt, InterruptWarning) as error:
         said = str(error) if isinstance(error, KeyboardInterrupt) else ""
-        raise _end(error, said or "Interrupted. Nothing was written.", EXIT_INTERRUPTED, debug) from None
+        raise _end(error, said or "Interrupted. Nothing was written.", ExitCode.INTERRUPTED, debug) from None
     except (typer.Exit, typer.BadParameter):
         raise
     except DatabaseError as error:
-        raise _end(error, in_options(error), EXIT_FAILURE, debug) from None
+        raise _end(error, in_options(error), ExitCode.FAILURE, debug) from None
     except DeepSepError as error:
-        raise _end(error, in_options(error), EXIT_MISUSE, debug) from None
+        raise _end(error, in_options(error), ExitCode.MISUSE, debug) from None
     except BrokenPipeError:  # the reader has closed the pipe, as in "deepsep methods | head"
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(EXIT_FAILURE) from None
+        raise typer.Exit(ExitCode.FAILURE) from None
     except ImportError as error:
-        raise _end(error, str(error), EXIT_FAILURE, debug) from None
+        raise _end(error, str(error), ExitCode.FAILURE, debug) from None
     except MemoryError as error:
         why = f" ({error})" if str(error) else ""
         message = f"There is not enough memory{why}. Take a sample of the rows, or leave out columns with --drop."
-        raise _end(error, message, EXIT_FAILURE, debug) from None
+        raise _end(error, message, ExitCode.FAILURE, debug) from None
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         message = f"{place}{error.strerror or error}. Check the path, the permissions and the disk."
-        raise _end(error, message, EXIT_FAILURE, debug) from None
+        raise _end(error, message, ExitCode.FAILURE, debug) from None
     except Exception as error:
         message = (
             f"Something unexpected happened ({type(error).__name__}: {error}). This is a bug in deepsep: please report "
             "it with the output of the same command with --debug."
         )
-        raise _end(error, message, EXIT_FAILURE, debug) from None
+        raise _end(error, message, ExitCode.FAILURE, debug) from None
 
 
-def _end(error: BaseException, message: str, code: int, debug: bool) -> typer.Exit:
+def _print(text: str, *, err: bool = False) -> None:
+    """Print text, with ``\\u001b`` in place of a character that commands a terminal or turns the direction of writing.
+
+    Names and cells of a table may hold them. In JSON this means the same character.
+    """
+    commands = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    typer.echo(re.sub(commands, lambda found: f"\\u{ord(found[0]):04x}", text), err=err)
+
+
+def _end(error: BaseException, message: str, code: ExitCode, debug: bool) -> typer.Exit:
     """Print the message, and return the exception that ends the command."""
     debug_variable = "DEEPSEP_DEBUG"
     if debug or os.environ.get(debug_variable):
-        traceback.print_exception(error)
-    typer.echo(f"Error: {message}", err=True)
+        _print("".join(traceback.format_exception(error)), err=True)
+    _print(f"Error: {message}", err=True)
     return typer.Exit(code)
 
 
 def _show(out: Console) -> Any:
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    """Return the function that Python calls with a warning."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:
         if issubclass(category, DeepSepWarning):
             out.warn(in_options(message))
         else:
-            typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
+            _print(warnings.formatwarning(message, category, *where[:2]), err=True)
 
     return show
 
