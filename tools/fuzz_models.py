@@ -78,8 +78,8 @@ def leaves(tree, path=()):
 
 
 def edit_json(tree, rng):
-    """Change, remove or double one value."""
-    *path, last = rng.choice(list(leaves(tree)))
+    """Change, remove or double one value, and return where it is."""
+    *path, last = place = rng.choice(list(leaves(tree)))
     for key in path:
         tree = tree[key]
     action = rng.random()
@@ -91,6 +91,7 @@ def edit_json(tree, rng):
         tree[last] = rng.choice(NUMBERS)
     else:
         tree[last] = rng.choice(NUMBERS + ODD)
+    return place
 
 
 def edit_array(array, rng):
@@ -113,35 +114,33 @@ def edit_array(array, rng):
 
 
 def edit_tensors(tensors, layouts, rng):
-    """Change one array; often its layout with it."""
+    """Change one array, often its layout with it, and return its name."""
     names = [name for name in tensors if name != "values"]
     if not names:
-        return
+        return ""
     name = rng.choice(names)
     tensors[name] = np.ascontiguousarray(edit_array(tensors[name], rng))
     entry = layouts.get(name, {})
     if "shape" in entry and rng.random() < 0.7:
         entry["shape"] = list(tensors[name].shape)[:: -1 if entry.get("order") == "F" else 1]
+    return name
 
 
 def edit(place, rng):
-    """Edit one file of a model, and make all hashes fit."""
+    """Edit one file of a model, make all hashes fit, and return what was edited."""
     manifest = json.loads((place / "manifest.json").read_bytes())
     name = rng.choice(["manifest.json", *manifest["files"], *[n for n in manifest["files"] if n.endswith(".gz")] * 3])
     if name == "manifest.json":
-        edit_json(manifest, rng)
+        what = edit_json(manifest, rng)
     elif name.endswith(".gz"):
         tensors = read_tensors(decompress(name, (place / name).read_bytes()))
         values = json.loads(tensors["values"].tobytes())
-        if rng.random() < 0.5:
-            edit_json(values, rng)
-        else:
-            edit_tensors(tensors, values[1], rng)
+        what = edit_json(values, rng) if rng.random() < 0.5 else edit_tensors(tensors, values[1], rng)
         tensors["values"] = np.frombuffer(json.dumps(values).encode(), np.uint8)
         (place / name).write_bytes(compress(write_tensors(tensors)))
     else:
         tensors = read_tensors((place / name).read_bytes())
-        edit_tensors(tensors, manifest["arrays"], rng)
+        what = edit_tensors(tensors, manifest["arrays"], rng)
         (place / name).write_bytes(write_tensors(tensors))
     if name != "manifest.json":
         data = (place / name).read_bytes()
@@ -149,7 +148,7 @@ def edit(place, rng):
     manifest.pop("sha256", None)
     manifest["sha256"] = sha256(canonical(manifest))
     (place / "manifest.json").write_bytes(canonical(manifest))
-    return name
+    return f"{name}, {what}"
 
 
 # -- one trial -----------------------------------------------------------------------------------------------
@@ -171,6 +170,7 @@ def try_model(place, X):
         p = model.predict_proba(X)
         return 1 if np.isfinite(p).all() and np.allclose(p.sum(axis=1), 1, atol=1e-3) and p.min() >= 0 else 3
     except Exception:
+        traceback.print_exc(limit=-4)
         return 2
 
 
@@ -179,12 +179,12 @@ def in_child(place, X):
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        signal.alarm(SECONDS)
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
         os._exit(10 + try_model(place, X))
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return (
-            "HANG" if os.WTERMSIG(status) == signal.SIGALRM else f"CRASH ({signal.Signals(os.WTERMSIG(status)).name})"
+            "HANG" if os.WTERMSIG(status) == signal.SIGXCPU else f"CRASH ({signal.Signals(os.WTERMSIG(status)).name})"
         )
     return OUTCOMES[os.WEXITSTATUS(status) - 10] if os.WEXITSTATUS(status) >= 10 else "CRASH (exit)"
 
@@ -206,6 +206,8 @@ def main():
                 file = edit(place, rng)
                 outcome = in_child(place, X)
                 counts[outcome] += 1
+                if outcome == "error when predicting":
+                    print(f"  {name}: edit {i} of {file}: {outcome}", flush=True)
                 if outcome.isupper() or outcome.startswith(("CRASH", "HANG", "NOT")):
                     print(f"  {name}: edit {i} of {file}: {outcome}", flush=True)
                     kept = Path(f"fuzzed-{name}-{i}")

@@ -166,12 +166,12 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
 
 
 def _print(text: str, *, err: bool = False) -> None:
-    """Print text, with ``\\u001b`` in place of a character that commands a terminal or turns the direction of writing.
+    r"""Print text, with ``\u001b`` in place of a character that commands a terminal or turns the direction of writing.
 
     Names and cells of a table may hold them. In JSON this means the same character.
     """
     commands = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-    typer.echo(re.sub(commands, lambda found: f"\\u{ord(found[0]):04x}", text), err=err)
+    typer.echo(re.sub(commands, lambda found: f"\\u{ord(found[0]):04x}", text.removesuffix("\n")), err=err)
 
 
 def _end(error: BaseException, message: str, code: ExitCode, debug: bool) -> typer.Exit:

@@ -14,6 +14,7 @@ from deepsep.cli.command import command
 from deepsep.cli.console import Console
 from deepsep.cli.options import (
     DecisionOptions,
+    EscapeFormulas,
     FitOptions,
     Keep,
     Priors,
@@ -62,6 +63,7 @@ def fit(
     predictions: Annotated[
         Literal["parquet", "csv", "xlsx"], typer.Option(help="Format of the predictions; Excel opens csv and xlsx.")
     ] = "parquet",
+    escape_formulas: EscapeFormulas = False,
     *,
     deciding: DecisionOptions,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
@@ -159,7 +161,14 @@ def fit(
                 seed=seed,
                 sample_weight=data.weight,
             )
-        files = write_folder(fitted.model, target, fitted.predictions, predictions, summary=fitted.summary)
+        files = write_folder(
+            fitted.model,
+            target,
+            fitted.predictions,
+            predictions,
+            summary=fitted.summary,
+            escape_formulas=escape_formulas,
+        )
         if to is not None and isinstance(source, ExternalRows) and training.id is not None:
             from deepsep.apps.sql.into_tables import write_scores
             from deepsep.model.loading import load

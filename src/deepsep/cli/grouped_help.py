@@ -24,6 +24,7 @@ RARELY_NEEDED = frozenset(
     (
         *("encoding", "delimiter", "dayfirst", "prefer", "label_weight", "text", "unlabeled", "comparison", "replace"),
         *("per_class", "costs", "target_database", "engine", "address", "workers", "batch_size", "exact", "debug"),
+        "escape_formulas",
     )
 )
 

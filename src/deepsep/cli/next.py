@@ -9,7 +9,7 @@ import typer
 
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
-from deepsep.cli.options import Id, Label, ModelFolder, ReadingOptions, Seed, TableFiles, option
+from deepsep.cli.options import EscapeFormulas, Id, Label, ModelFolder, ReadingOptions, Seed, TableFiles, option
 from deepsep.cli.printed_lines import aligned
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def next_(
     id: Id = None,
     label: Label = None,
     seed: Seed = 0,
+    escape_formulas: EscapeFormulas = False,
     *,
     reading: ReadingOptions,
     out: Console,
@@ -61,7 +62,7 @@ def next_(
     chosen = rows_to_label(
         fitted, frame, n, id=id, label=label, known=known_ids, per_class=per_class, random_state=seed
     )
-    write_rows_to_label(chosen, output, label=label, classes=fitted.classes_)
+    write_rows_to_label(chosen, output, label=label, classes=fitted.classes_, escape_formulas=escape_formulas)
     if len(chosen) < n:
         out.note(f"There are only {len(chosen)} unlabelled rows.")
     if len(frame) - len(known_ids) > MAX_CONSIDERED_ROWS:

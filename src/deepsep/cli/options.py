@@ -162,6 +162,14 @@ Workers = Annotated[
         min=1,
     ),
 ]
+EscapeFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas",
+        help="In CSV and TSV, put an apostrophe before cells that a spreadsheet would take for formulas: those that "
+        "begin with =, +, - or @. Identifiers are found with it and without.",
+    ),
+]
 Seed = Annotated[int, option("--seed", "NUMBER", "The same seed gives the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]

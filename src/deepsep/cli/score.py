@@ -14,6 +14,7 @@ from deepsep.cli.options import (
     Database,
     DecisionOptions,
     Engine,
+    EscapeFormulas,
     Id,
     MaybeTableFiles,
     ModelFolder,
@@ -81,6 +82,7 @@ def score(
     fail_on_drift: Annotated[
         bool, typer.Option("--fail-on-drift", help="End with exit code 3 if the rows differ from the training table.")
     ] = False,
+    escape_formulas: EscapeFormulas = False,
     reading: ReadingOptions,
     out: Console,
 ) -> None:
@@ -159,7 +161,8 @@ def score(
     began = time.perf_counter()
     with out.share("Scoring") as progress:
         if to is None:
-            done = score_file(fitted, source, output or "", **asked, reading=how, progress=progress)
+            style: dict[str, Any] = {"escape_formulas": escape_formulas, "reading": how}
+            done = score_file(fitted, source, output or "", **asked, **style, progress=progress)
         elif isinstance(source, ExternalRows):
             from deepsep.apps.sql import score_query
 

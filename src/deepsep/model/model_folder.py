@@ -39,19 +39,21 @@ def write_folder(
     format: str = "parquet",
     *,
     summary: Mapping[str, Any] | None,
+    escape_formulas: bool = False,
 ) -> list[str]:
     """Write a model and the files that go with it, and return their names; if anything fails, nothing changes.
 
     The folder is new or was returned by ``check_model_folder``. Predictions, reports and labels of an earlier model in
-    it are removed; other files stay.
+    it are removed; other files stay. Cells of CSV files that look like formulas are escaped, or warned of.
     """
     name = f"{PREDICTIONS_NAME}{format}"
     with TemporaryDirectory() as scratch:
-        files: dict[str, bytes | Path] = {name: predictions.write(Path(scratch, name))}
+        written = predictions.write(Path(scratch, name), escape_formulas=escape_formulas)
+        files: dict[str, bytes | Path] = {name: written}
         if summary is not None:
             files[REPORT_FILE] = render(dict(summary), data_file=SUMMARY_FILE).encode()
             files[SUMMARY_FILE] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
-        files |= label_files(model, model.training, summary)
+        files |= label_files(model, model.training, summary, escape_formulas=escape_formulas)
         install({**model_files(model), **files}, target, own=(*MODEL_FILES, *FILES_WITH_MODEL))
     return list(files)
 
@@ -65,7 +67,7 @@ def read_labels_used(folder: Path) -> pd.DataFrame | None:
     return read_table(table, label=label, id=id)
 
 
-def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -> dict[str, bytes]:
+def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None, **of_writer: bool) -> dict[str, bytes]:
     """Return the labels of a fit as a file and, if labels were held out, those that are improbable.
 
     Origins of labels are those that were given: a guess stays a guess when the file is read again.
@@ -73,7 +75,7 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
     at = data.labeled
     drawn = None if data.labels_drawn is None else data.labels_drawn[at]
     labels = {data.ids.name: data.ids.to_numpy()[at], data.label: data.y.to_numpy()[at], DRAWN_COLUMN: drawn}
-    files = {LABELS_FILE: as_file(pd.DataFrame(labels), "csv", {DRAWN_COLUMN: pa.string()})}
+    files = {LABELS_FILE: as_file(pd.DataFrame(labels), LABELS_FILE, {DRAWN_COLUMN: pa.string()}, **of_writer)}
     if summary is not None and summary["suspicious"] is not None:
         doubtful = pd.DataFrame(summary["suspicious"], columns=["id", *SUSPICIOUS_COLUMNS])
         doubtful = doubtful.rename(columns={} if data.ids.name in SUSPICIOUS_COLUMNS else {"id": data.ids.name})
@@ -81,13 +83,13 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
         doubtful = doubtful_labels(suspicious_labels(model, ids=data.ids), len(model.classes_))
     else:
         return files
-    return files | {SUSPICIOUS_FILE: as_file(doubtful, "csv", {})}
+    return files | {SUSPICIOUS_FILE: as_file(doubtful, SUSPICIOUS_FILE, {}, **of_writer)}
 
 
-def as_file(frame: pd.DataFrame, format: str, types: Mapping[str, Any]) -> bytes:
-    """Return a DataFrame as a file; ``types`` are those of columns that may be empty."""
+def as_file(frame: pd.DataFrame, name: str, types: Mapping[str, Any], **of_writer: bool) -> bytes:
+    """Return the content of a file of this name with a DataFrame; ``types`` are those of columns that may be empty."""
     with TemporaryDirectory() as folder:
-        place = Path(folder, f"table.{format}")
-        with Writer(place, types) as writer:
+        place = Path(folder, name)
+        with Writer(place, types, **of_writer) as writer:
             writer.write(frame)
         return place.read_bytes()

@@ -63,11 +63,11 @@ class Predictions:
                 for batch in file.iter_batches(BATCH_ROWS):
                     yield batch.to_pandas()
 
-    def write(self, target: Path) -> Path:
+    def write(self, target: Path, *, escape_formulas: bool = False) -> Path:
         """Write the predictions of all unlabelled rows to a file, and return where they are."""
         if self.file is not None and target.suffix == self.file.suffix:
             return self.file
-        with Writer(target, self.types) as writer:
+        with Writer(target, self.types, escape_formulas=escape_formulas) as writer:
             for frame in self.frames():
                 writer.write(frame)
         return target

@@ -137,7 +137,7 @@ def _table(file: Path, names: Names, label_columns: int) -> bytes:
     for name in labels:
         frame[name] = [None if pd.isna(cell) else _set(str(cell), names) for cell in frame[name]]
     frame = frame.rename(columns={f"probability_{old}": f"probability_{new}" for old, new in names.items()})
-    return as_file(frame, file.suffix[1:], dict.fromkeys(labels, pa.string()))
+    return as_file(frame, file.name, dict.fromkeys(labels, pa.string()))
 
 
 def _set(value: str, names: Names) -> str:

@@ -57,6 +57,7 @@ def score_file(
     decision: Decision = MOST_PROBABLE_CLASS,
     resources: Resources = THIS_MACHINE,
     progress: Progress | None = None,
+    escape_formulas: bool = False,
     **fields: Any,
 ) -> dict[str, Any]:
     """Score a file of any size, or several of them, batch by batch.
@@ -97,6 +98,8 @@ def score_file(
         What scores, such as ``batch_rows`` at a time; see :class:`deepsep.scoring.Resources`.
     progress : callable, optional
         Called as ``progress(rows, share)`` with the rows scored and the share of the source read so far.
+    escape_formulas : bool, default=False
+        Whether to put an apostrophe before cells of a CSV or TSV file that a spreadsheet would take for formulas.
     **fields
         Fields of ``reading``, ``decision`` and ``resources`` by name, such as ``skip_rows=2, abstain=0.8``.
 
@@ -164,7 +167,7 @@ def score_file(
             for part_target, together in groupby(parts, key=lambda part: part.target):
                 names = [part.name for part in together if part.relative not in failed]
                 if names:
-                    journal.assemble(names, part_target, job.provenance)
+                    journal.assemble(names, part_target, job.provenance, escape_formulas=escape_formulas)
             drift_file.unlink(missing_ok=True)  # it is about the earlier target
             if is_file:
                 os.replace(journal.out / goal.name, goal)

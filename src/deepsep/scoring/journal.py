@@ -105,7 +105,7 @@ class Journal:
         for path in (self.folder / "pieces").glob(f"{name}-*"):
             path.unlink(missing_ok=True)
 
-    def assemble(self, names: Iterable[str], target: Path, provenance: Mapping[str, Any]) -> None:
+    def assemble(self, names: Iterable[str], target: Path, provenance: Mapping[str, Any], **of_writer: bool) -> None:
         """Write the pieces of parts to their target, and leave them as they are: a run that is killed here resumes."""
         all_pieces = [piece for name in names for piece in self.pieces(name)]
         pieces = [piece for piece in all_pieces if piece.tally.rows] or all_pieces[:1]
@@ -113,7 +113,7 @@ class Journal:
         if len(pieces) == 1 and target.suffix.lower() == ".parquet":
             _place_file(pieces[0].path, target)
             return
-        with Writer(target, {}, provenance) as writer:
+        with Writer(target, {}, provenance, **of_writer) as writer:
             for piece in pieces:
                 with pq.ParquetFile(piece.path, pre_buffer=False) as file:
                     for batch in file.iter_batches():

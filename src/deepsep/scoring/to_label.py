@@ -21,6 +21,7 @@ from deepsep.scoring.who_scores import label_of, schema_of
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN
 from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
+from deepsep.table.formulas import escaped, warn_of_formulas
 from deepsep.table.join import is_label
 from deepsep.table.locations import find_column
 
@@ -146,8 +147,13 @@ def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, lab
     return pd.concat([pd.DataFrame(head), rows[shown].reset_index(drop=True)], axis=1)
 
 
-def write_rows_to_label(frame: pd.DataFrame, target: Path, *, label: str, classes: Any) -> None:
-    """Write rows to label to a .csv, .tsv or .xlsx file; in Excel, the labels are chosen from a list."""
+def write_rows_to_label(
+    frame: pd.DataFrame, target: Path, *, label: str, classes: Any, escape_formulas: bool = False
+) -> None:
+    """Write rows to label to a .csv, .tsv or .xlsx file; in Excel, the labels are chosen from a list.
+
+    Cells of text files that look like formulas are escaped, or warned of.
+    """
     kind = target.suffix.lower()
     if kind not in LABEL_FILE_FORMATS:
         raise DataError(f"{target} must end in {', '.join(LABEL_FILE_FORMATS[:-1])} or {LABEL_FILE_FORMATS[-1]}.")
@@ -160,7 +166,16 @@ def write_rows_to_label(frame: pd.DataFrame, target: Path, *, label: str, classe
         book.save(target)
     else:
         style: Any = {"encoding": "utf-8-sig"} if kind == ".csv" else {"sep": "\t", "encoding": "utf-8"}
-        frame.to_csv(target, index=False, **style)
+        safe = frame.map(escaped).rename(columns=escaped)
+        found = [
+            (str(name), str(cell))
+            for name in frame.columns
+            for cell in (name, *frame[name].astype(object))
+            if escaped(cell) is not cell
+        ]
+        if found and not escape_formulas:
+            warn_of_formulas(target.name, len(found), found[0])
+        (safe if escape_formulas else frame).to_csv(target, index=False, **style)
 
 
 def fill_in_sheet(sheet: Any, frame: pd.DataFrame, *, label: str, classes: Any) -> None:

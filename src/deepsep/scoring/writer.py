@@ -18,6 +18,7 @@ from openpyxl.cell import WriteOnlyCell
 from openpyxl.utils import get_column_letter
 
 from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
+from deepsep.table.formulas import escape_formulas, formulas_in, warn_of_formulas
 
 PARQUET_MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
 ODDS_COLUMN = re.compile(r"reason_\d+_odds")
@@ -29,11 +30,19 @@ class Writer:
 
     ``types`` are the Arrow types of columns that the first rows do not determine; ``provenance`` tells which model made
     the predictions, in the metadata of Parquet and Excel files. CSV gets a byte order mark, without which Excel garbles
-    accents.
+    accents. Cells of text files that look like formulas are escaped, or warned of.
     """
 
-    def __init__(self, path: Path, types: Mapping[str, Any], provenance: Mapping[str, Any] | None = None) -> None:
-        self.path, self.types = path, types
+    def __init__(
+        self,
+        path: Path,
+        types: Mapping[str, Any],
+        provenance: Mapping[str, Any] | None = None,
+        *,
+        escape_formulas: bool = False,
+    ) -> None:
+        self.path, self.types, self.escape_formulas = path, types, escape_formulas
+        self._n_formulas, self._formula = 0, ("", "")
         self._about = json.dumps(dict(provenance)) if provenance else ""
         self._writer: Any = None
         self._file: Any = None
@@ -53,7 +62,16 @@ class Writer:
             self._schema = schema.with_metadata((table.schema.metadata or {}) | PARQUET_MARK | about)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._open()
-        self._writer.write_table(table.cast(self._schema))
+        table = table.cast(self._schema)
+        if self._file is not None:
+            table = escape_formulas(table) if self.escape_formulas else self._count_formulas(table)
+        self._writer.write_table(table)
+
+    def _count_formulas(self, table: Any) -> Any:
+        for name, at in formulas_in(table).items():
+            cells = table[name].filter(at)
+            self._n_formulas, self._formula = self._n_formulas + len(cells), (name, cells[0].as_py())
+        return table
 
     def _open(self) -> Any:
         kind = self.path.suffix.lower()
@@ -69,11 +87,13 @@ class Writer:
         style = pacsv.WriteOptions(delimiter="\t" if kind == ".tsv" else ",", quoting_style="needed")
         return pacsv.CSVWriter(self._file, self._schema, write_options=style)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *failed: object) -> None:
         if self._writer is not None:
             self._writer.close()
         if self._file is not None:
             self._file.close()
+        if self._n_formulas and not any(failed):
+            warn_of_formulas(self.path.name, self._n_formulas, self._formula)
 
 
 def is_result(path: Path) -> bool:

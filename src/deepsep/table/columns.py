@@ -18,6 +18,7 @@ from deepsep.core.labels import as_labels
 from deepsep.errors import DataError, Setting, warn
 from deepsep.table.column_types import LEADING_ZERO, MISSING_WORDS, identifiers_of, labels_of
 from deepsep.table.dates import DATE_PATTERN, OTHER_DATE, DateColumn
+from deepsep.table.formulas import unescaped
 from deepsep.table.leaks import one_sided
 from deepsep.table.locations import closest, find_column
 
@@ -347,13 +348,19 @@ def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
     elif pd.api.types.is_string_dtype(column) and column.dtype != object:
         text = column.astype("str")
     else:
-        text = pd.Series([key_text(value) for value in column], index=column.index, dtype="str")
+        text = pd.Series([cell_text(value) for value in column], index=column.index, dtype="str")
     text = text.str.slice(0, MAX_CELL_CHARACTERS).str.strip()
     return text.mask(text.isin(MISSING_WORDS))
 
 
 def key_text(value: Any) -> str | None:
     """Return a value as the text that identifies it; None for a missing value."""
+    text = cell_text(value)
+    return None if text is None else unescaped(text)
+
+
+def cell_text(value: Any) -> str | None:
+    """Return a value as text, whole numbers without a fraction; None for a missing value."""
     if value is None or value is pd.NA or value is pd.NaT or value != value:
         return None
     if isinstance(value, float | np.floating) and float(value).is_integer():
