@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -484,3 +485,21 @@ def test_a_setting_that_makes_no_sense_is_a_parameter_error():
     X, y = np.random.default_rng(0).normal(size=(20, 2)), ["a", "b"] * 10
     with pytest.raises(ParameterError, match="'C' parameter of LogisticRegression"):
         method("logistic-regression", C="banana").fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["random-forest", "extra-trees"])
+def test_threads_that_predict_with_a_forest_at_once_warn_of_nothing(name):
+    """As scikit-learn does, whose trees set the filters of warnings aside for a moment."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(np.arange(60) < 20, (X[:, 0] > 0).astype(int), -1)
+    model = method(name, n_estimators=20, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), model.estimator_.predict_proba(X))
+    before = sys.getswitchinterval()
+    try:
+        with ThreadPoolExecutor(16) as pool, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            sys.setswitchinterval(1e-6)
+            for p in pool.map(model.predict_proba, [X] * 300):
+                np.testing.assert_array_equal(p, model.label_distributions_)
+    finally:
+        sys.setswitchinterval(before)

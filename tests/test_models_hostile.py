@@ -364,6 +364,7 @@ def edit_object(kind, **changes):
 
 
 FITTED = {"OneHotEncoder": "categories_", "TfidfVectorizer": "vocabulary_", "BSpline": "k", "TableEncoder": "places_"}
+FITTED |= {"UsefulColumns": "left_out_", "SimpleImputer": "statistics_"}
 
 
 def first_array(change_array):
@@ -414,6 +415,33 @@ def test_a_hostile_step_is_refused(kind, change, saved):
     place = saved(kind)
     change_part(place, change)
     refuse(place, "is not a saved step")
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("steps/0.gz", edit_object("UsefulColumns", schema_=["dict", ["builtins.dict", []]]), "schema_ does not say"),
+        ("steps/0.gz", edit_object("UsefulColumns", schema_=7), "schema_ does not say"),
+        ("steps/1.gz", edit_object("TableEncoder", numbers_=fill(99)), "step 'tableencoder' of the model fails"),
+        ("steps/2.gz", edit_object("SimpleImputer", _fill_dtype=-7), "step 'simpleimputer' of the model fails"),
+        ("steps/2.gz", edit_object("SimpleImputer", add_indicator=False), "the steps of the model make"),
+        ("steps/2.gz", edit_object("SimpleImputer", n_features_in_=99), "step 'simpleimputer' of the model fails"),
+    ],
+)
+def test_steps_that_would_fail_with_every_row_are_refused(file, change, words, saved):
+    place = saved("table")
+    values, arrays = packed.unpack_file(file, (place / file).read_bytes())
+    change(values, arrays)
+    write(place, file, packed.pack_file(values, arrays))
+    refuse(place, words)
+
+
+def test_settings_with_which_no_row_can_be_read_are_refused(saved):
+    place = saved("table")
+    manifest = json.loads((place / "manifest.json").read_bytes())
+    manifest["estimator"]["settings"]["estimator"] = 7
+    write(place, "arrays.safetensors", (place / "arrays.safetensors").read_bytes(), manifest)
+    refuse(place, "estimator=7; pass a classifier")
 
 
 def test_a_step_has_no_folder_of_pickles(saved):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from sklearn.pipeline import Pipeline
@@ -57,6 +59,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
             steps = [load_step(f"{root / name}", files[name]) for name in step_files]
             options = {name: unpack(value) for name, value in manifest["pipeline"]["settings"].items()}
             options["memory"] = None  # a folder of pickles, which the next fit would open
+            _check_table_steps(dict(zip(names, steps, strict=False)), model.n_features_in_)
             model = Pipeline(list(zip(names, [*steps, model], strict=True)), **options)
         if PROFILE_FILE in files:
             model.training_profile_ = read_profile(files[PROFILE_FILE], _kinds(model), len(model.classes_))
@@ -78,6 +81,32 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
         raise ModelFileError(
             f"{root}: the parts of the model do not fit together ({type(error).__name__}: {error}). Save it again."
         ) from error
+
+
+def _check_table_steps(steps: Mapping[str, Any], n_features: int) -> None:
+    """Raise unless the steps that encode a table make the features of the model from one row."""
+    cells = {"number": 0.5, "boolean": False, "date": pd.Timestamp("2000-01-01"), "text": "a"}
+    kinds = getattr(next(iter(steps.values()), None), "schema_", {})
+    if not kinds:
+        return
+    row: Any = pd.DataFrame({name: [cells[kind]] for name, kind in kinds.items()})
+    for name, step in steps.items():
+        if step in (None, "passthrough"):
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of words that the training table did not have
+                row = step.transform(row)
+        except Exception as error:
+            raise ModelFileError(
+                f"the step {name!r} of the model fails with a row of a table ({type(error).__name__}: {error}). Save "
+                "the model again."
+            ) from error
+    if row.shape[1] != n_features:
+        raise ModelFileError(
+            f"the steps of the model make {row.shape[1]} features of a table, and its classifier takes {n_features}. "
+            "Save the model again."
+        )
 
 
 def profile_of(model: Any) -> TrainingProfile | None:

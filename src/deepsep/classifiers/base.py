@@ -7,6 +7,7 @@ Everything else is here.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -268,7 +269,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Raise unless the restored model gives probabilities to a row."""
         message = f"the model gives a row no probabilities of its {len(self.classes_)} classes. Save it again."
         try:
-            p = check_probabilities(self._probabilities(self._row_of_zeros()))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a row without names
+                row = read_new_rows(self, self._row_of_zeros(), **self._accept)
+            p = check_probabilities(self._probabilities(row))
             check_probabilities(getattr(self, "label_distributions_", p))
         except DataError:
             raise ModelFileError(message) from None

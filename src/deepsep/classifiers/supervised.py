@@ -20,7 +20,7 @@ from deepsep.core.labels import Labels
 from deepsep.core.probability import fit_platt, platt_probabilities
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import ParameterError
+from deepsep.errors import ModelFileError, ParameterError
 from deepsep.evaluation.folds import deal_distinct
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.files.foreign import dump_classifiers, load_classifiers
@@ -171,7 +171,7 @@ class Supervised(Classifier):
         X = self._scaled(X)
         if self.platt_ is not None:
             return platt_probabilities(_scores(self.estimator_, X), *self.platt_)
-        p = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+        p = np.asarray(_own_probabilities(self.estimator_, X), dtype=np.float64)
         p = np.where(np.isfinite(p), p, 0.0)
         total = p.sum(axis=1, keepdims=True)
         return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
@@ -182,11 +182,26 @@ class Supervised(Classifier):
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
+        try:
+            self._check_parameters()
+        except ParameterError as error:
+            raise ModelFileError(str(error)) from None
         self._scaling = None
         if "scale" in arrays:
             self._scaling = Scaling.from_arrays(arrays, d)
         self.platt_ = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
         (self.estimator_,) = load_classifiers("classifier.gz", arrays.get("classifier.gz"), d, np.arange(c))
+
+
+def _own_probabilities(estimator: Any, X: Any) -> Array:
+    """Return the probabilities of an estimator; those of a forest are added up here.
+
+    scikit-learn changes the filters of warnings for each tree, so that threads which predict at once warn by thousands.
+    """
+    if type(estimator).__module__ != "sklearn.ensemble._forest":
+        return np.asarray(estimator.predict_proba(X))
+    X = X.astype(np.float32)  # as trees are fitted
+    return np.asarray(sum(tree.predict_proba(X) for tree in estimator.estimators_) / len(estimator.estimators_))
 
 
 def seeded(estimator: Any, rng: np.random.Generator) -> Any:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from deepsep.core.arrays import Array
+from deepsep.core.column_kinds import ColumnType
 from deepsep.errors import ModelFileError
 from deepsep.files.packed import pack_file, unpack_file
 
@@ -345,6 +346,12 @@ def _check_table_encoder(step: Any) -> None:
         raise ValueError("features of the table have no place")
 
 
+def _check_columns(step: Any) -> None:
+    kinds = getattr(step, "schema_", None)
+    if not (isinstance(kinds, dict) and kinds and set(kinds.values()) <= set(get_args(ColumnType))):
+        raise ValueError("schema_ does not say which columns the model takes")
+
+
 def _check_spline(spline: Any) -> None:
     t, c, (k,) = spline.t, spline.c, _integers([spline.k])
     if not (t.dtype == c.dtype == np.float64 and t.ndim == 1 and c.ndim >= 1 and spline.axis == 0):
@@ -370,4 +377,5 @@ STEP_CHECKS = {
     "HashingVectorizer": _check_hashes,
     "BSpline": _check_spline,
     "TableEncoder": _check_table_encoder,
+    "UsefulColumns": _check_columns,
 }

@@ -17,10 +17,11 @@ from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.evaluation.frames import in_batches
 from deepsep.evaluation.next_rows import choose_next_rows
+from deepsep.files.atomic import writing
 from deepsep.scoring.who_scores import label_of, schema_of
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN
-from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
+from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, save_book, set_widths, width_of
 from deepsep.table.formulas import escaped, warn_of_formulas
 from deepsep.table.join import is_label
 from deepsep.table.locations import find_column
@@ -157,25 +158,26 @@ def write_rows_to_label(
     kind = target.suffix.lower()
     if kind not in LABEL_FILE_FORMATS:
         raise DataError(f"{target} must end in {', '.join(LABEL_FILE_FORMATS[:-1])} or {LABEL_FILE_FORMATS[-1]}.")
-    target.parent.mkdir(parents=True, exist_ok=True)
     if kind == ".xlsx":
         check_fits(len(frame), frame.shape[1], "the file to fill in", "Write a .csv file instead.")
         book = Workbook()
         book.active.title = "rows to label"
         fill_in_sheet(book.active, frame, label=label, classes=classes)
-        book.save(target)
-    else:
-        style: Any = {"encoding": "utf-8-sig"} if kind == ".csv" else {"sep": "\t", "encoding": "utf-8"}
-        safe = frame.map(escaped).rename(columns=escaped)
-        found = [
-            (str(name), str(cell))
-            for name in frame.columns
-            for cell in (name, *frame[name].astype(object))
-            if escaped(cell) is not cell
-        ]
-        if found and not escape_formulas:
-            warn_of_formulas(target.name, len(found), found[0])
-        (safe if escape_formulas else frame).to_csv(target, index=False, **style)
+        with writing(target) as place:
+            save_book(book, place)
+        return
+    style: Any = {"encoding": "utf-8-sig"} if kind == ".csv" else {"sep": "\t", "encoding": "utf-8"}
+    safe = frame.map(escaped).rename(columns=escaped)
+    found = [
+        (str(name), str(cell))
+        for name in frame.columns
+        for cell in (name, *frame[name].astype(object))
+        if escaped(cell) is not cell
+    ]
+    with writing(target) as place:
+        (safe if escape_formulas else frame).to_csv(place, index=False, **style)
+    if found and not escape_formulas:
+        warn_of_formulas(target.name, len(found), found[0])
 
 
 def fill_in_sheet(sheet: Any, frame: pd.DataFrame, *, label: str, classes: Any) -> None:

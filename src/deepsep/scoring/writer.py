@@ -17,7 +17,7 @@ from openpyxl import Workbook
 from openpyxl.cell import WriteOnlyCell
 from openpyxl.utils import get_column_letter
 
-from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
+from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, save_book, set_widths, width_of
 from deepsep.table.formulas import escape_formulas, formulas_in, warn_of_formulas
 
 PARQUET_MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
@@ -133,7 +133,7 @@ class _ExcelWriter:
 
     def close(self) -> None:
         self._sheet.auto_filter.ref = f"A1:{get_column_letter(len(self.names))}{self.rows + 1}"
-        self._book.save(self.path)
+        save_book(self._book, self.path)
 
 
 def _format(name: str) -> str | None:

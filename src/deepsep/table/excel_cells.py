@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import date, datetime
 from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -78,6 +80,13 @@ def fill(cell: Any, value: Any, number_format: str | None = None) -> Any:
     elif number_format is not None and value is not None:
         cell.number_format = number_format
     return cell
+
+
+def save_book(book: Any, place: Path) -> None:
+    """Write a workbook to a file, at once: an archive on a disk that is full would complain once more when it goes."""
+    content = BytesIO()
+    book.save(content)
+    place.write_bytes(content.getvalue())
 
 
 def as_header(cell: Any) -> Any:

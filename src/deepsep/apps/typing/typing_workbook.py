@@ -15,7 +15,7 @@ from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.worksheet.properties import PageSetupProperties
 
 from deepsep.apps.typing.typing_tool import POINTS_PER_LOGIT, Item, TypingTool
-from deepsep.table.excel_cells import PERCENT_FORMAT, fill
+from deepsep.table.excel_cells import PERCENT_FORMAT, fill, save_book
 
 FORMULA_ROWS = 500  # respondents in the sheet of many
 HELP_SHEET, ONE_SHEET, MANY_SHEET = "How to read", "One respondent", "Many respondents"
@@ -44,7 +44,7 @@ def write_typing_workbook(tool: TypingTool, path: Path, *, about: str = "") -> N
     for sheet in book:  # printed on pages of its width
         sheet.page_setup.orientation, sheet.page_setup.fitToHeight = "landscape", 0
         sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
-    book.save(path)
+    save_book(book, path)
 
 
 class _Answers:

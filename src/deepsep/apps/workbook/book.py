@@ -39,7 +39,7 @@ from deepsep.report.readable import typed_columns
 from deepsep.report.summary import summarize
 from deepsep.scoring.to_label import LABEL_SHEET, fill_in_sheet, rows_to_label
 from deepsep.table.columns import as_frame
-from deepsep.table.excel_cells import PERCENT_FORMAT
+from deepsep.table.excel_cells import PERCENT_FORMAT, save_book
 
 GUIDE_SHEET = "How to read it"
 MAX_DRAWN_ROWS = 200_000  # unlabelled rows in the profiles
@@ -55,7 +55,7 @@ def write_workbook(model: Any, table: Any, labels: Any, path: str | os.PathLike[
 def save_workbook(book: Workbook, target: Path) -> None:
     """Write a workbook to a file, completely or not at all."""
     with writing(target) as place:
-        book.save(place)
+        save_book(book, place)
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
