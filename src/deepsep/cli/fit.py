@@ -164,7 +164,7 @@ def fit(
         files = write_folder(fitted.model, target, fitted.predictions, predictions.value, summary=fitted.summary)
         if to is not None and isinstance(source, ExternalRows) and training.id is not None:
             from deepsep.apps.sql.into_tables import write_scores
-            from deepsep.model.loading import load
+            from deepsep.model.table_model import load
 
             written = write_scores(
                 load(target),

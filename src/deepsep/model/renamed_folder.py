@@ -35,22 +35,12 @@ KEYS_OF_QUOTES = ("notes", "findings", "priors")  # of a report: their text quot
 
 
 class RenamedFolder(NamedTuple):
-    """Result of :func:`rename_folder`.
-
-    Attributes
-    ----------
-    folder : path
-    what : "classes" or "segments"
-    names : dict {old: new}
-        All of them, as text.
-    files : list of str
-        The files next to the model that have the new names.
-    """
+    """Result of :func:`rename_folder`."""
 
     folder: Path
-    what: str
-    names: dict[str, str]
-    files: list[str]
+    what: str  # "classes" or "segments"
+    names: dict[str, str]  # all of them, old to new, as text
+    files: list[str]  # those next to the model that have the new names
 
 
 def rename_folder(
@@ -59,21 +49,9 @@ def rename_folder(
     """Rename classes in a model folder, or segments in a folder of ``deepsep segments``, everywhere they appear.
 
     Probabilities stay the same to the last bit, and their columns keep their order. The folder is changed completely or
-    not at all.
+    not at all. ``command`` is what the page of segments says it was made by.
 
-    Parameters
-    ----------
-    path : str or path
-        The folder.
-    names : dict {old name: new name}
-        Other names stay.
-    command : str, optional
-        What the page of segments says it was made by.
-
-    Raises
-    ------
-    DataError
-        If a name does not exist, a new one is empty, or two would be the same.
+    Raises DataError if an old name does not exist, a new one is empty, or two would be the same.
     """
     around = Path(path).resolve()
     if around.name == segment_files.MODEL_FOLDER and segment_files.read_summary(around.parent) is not None:

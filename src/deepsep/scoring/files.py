@@ -37,7 +37,7 @@ from deepsep.scoring.local import result_types, score_parts, scored_batches
 from deepsep.scoring.writer import OTHER_FORMAT, Writer, is_result
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import check_fits
-from deepsep.table.external import ExternalRows, OpenRows
+from deepsep.table.external import ExternalRows
 from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import NUMBER_COLUMN, Source
@@ -137,7 +137,7 @@ def score_file(
     goal.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         if isinstance(place, ExternalRows):
-            rows = OpenRows(stack.enter_context(place.open(id)))
+            rows = stack.enter_context(place.open(id))
             parts, failed = [scoring.part(rows, "the query", target=Path(goal.name))], dict[str, str]()
         else:
             parts, failed = plan_parts(scoring, place, files, Path(goal.name) if is_file else None, reading)

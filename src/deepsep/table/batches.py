@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from deepsep.core.column_kinds import ColumnType
 from deepsep.errors import DataError
 from deepsep.table.arrow_frames import checked
 from deepsep.table.column_types import WHOLE_NUMBER, trimmed, typed
-from deepsep.table.columns import tidied
+from deepsep.table.columns import as_frame, tidied
 from deepsep.table.dates import DateColumn
 from deepsep.table.excel import read_cells, sheet_frame
 from deepsep.table.external import ExternalRows
@@ -26,6 +27,7 @@ from deepsep.table.locations import (
     Kind,
     Named,
     Place,
+    SeveralFiles,
     check_memory,
     file_type,
     file_types,
@@ -35,7 +37,7 @@ from deepsep.table.locations import (
 )
 from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.source import Names, Pairs, Source, Types
+from deepsep.table.source import Names, Pairs, Source, TableInMemory, Types
 from deepsep.table.spss import read_spss
 from deepsep.table.text import TextFormat, check_unique
 
@@ -252,12 +254,29 @@ class OpenFiles:
         return self.kind not in ("excel", "spss")
 
 
-Opened = OpenFiles | ExternalRows
+Opened = OpenFiles | ExternalRows | TableInMemory
 
 
-def open_table(named: Named | Opened, reading: Reading = AS_DETECTED, max_bytes: int | None = None) -> Opened:
-    """Open the files of a table; external rows are returned as they are, since each use opens them again."""
-    return named if isinstance(named, ExternalRows) else open_files(named, reading, max_bytes)
+def open_table(named: Any, reading: Reading = AS_DETECTED, max_bytes: int | None = None) -> Opened:
+    """Open the files of a table, or a DataFrame.
+
+    External rows are returned as they are, since each use opens them again.
+    """
+    if isinstance(named, ExternalRows | TableInMemory):
+        return named
+    several = isinstance(named, list | tuple)
+    paths = several and all(isinstance(each, str | os.PathLike) for each in named)
+    if paths or isinstance(named, str | os.PathLike | SeveralFiles | OpenFiles):
+        return open_files(named, reading, max_bytes)
+    is_column = hasattr(named, "to_frame")
+    if several or is_column or not (hasattr(named, "__arrow_c_stream__") or hasattr(named, "__array__")):
+        parts = " and ".join(dict.fromkeys(type(each).__name__ for each in named)) if several else ""
+        raise DataError(
+            "a table is a path, a list of paths, a DataFrame or a Query, but this is "
+            f"{type(named).__name__}{f' of {parts}' if parts else ''}. Pass one table; several DataFrames can be "
+            "joined with pandas.concat."
+        )
+    return TableInMemory(as_frame(named))
 
 
 def open_files(named: Named | OpenFiles, reading: Reading = AS_DETECTED, max_bytes: int | None = None) -> OpenFiles:

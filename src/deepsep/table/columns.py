@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep.core.column_kinds import ColumnType, kind_of
 from deepsep.core.labels import as_labels
-from deepsep.errors import DataError, Setting, warn
+from deepsep.errors import DataError, Setting, listed, warn
 from deepsep.table.column_types import LEADING_ZERO, MISSING_WORDS, identifiers_of, labels_of
 from deepsep.table.dates import DATE_PATTERN, OTHER_DATE, DateColumn
 from deepsep.table.leaks import one_sided
@@ -406,16 +406,12 @@ def _share_like(match: Callable[[str], object], text: pd.Series[Any]) -> float:
 # -- messages --------------------------------------------------------------------------------------------------
 
 
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:MAX_SHOWN_NAMES])) + (
-        f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
-    )
+def _names(names: Iterable[str]) -> str:
+    return listed(map(repr, names), MAX_SHOWN_NAMES)
 
 
 def _reasons(left_out: dict[str, str]) -> str:
-    return ", ".join(f"{name!r} ({reason})" for name, reason in list(left_out.items())[:MAX_SHOWN_NAMES]) + (
-        f" and {len(left_out) - MAX_SHOWN_NAMES} more" if len(left_out) > MAX_SHOWN_NAMES else ""
-    )
+    return listed((f"{name!r} ({reason})" for name, reason in left_out.items()), MAX_SHOWN_NAMES)
 
 
 def _differences(*, missing: Sequence[str] = (), unexpected: Sequence[str] = (), changed: Sequence[str] = ()) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +15,21 @@ from deepsep.table.arrow_frames import key_hashes
 from deepsep.table.source import Names, Pairs, SomeRows, Source, Types
 
 
-class ExternalTable(Protocol):
+class OpenRows(Source):
     """Open rows of another program, which knows their number and the types of their columns."""
 
-    names: list[str]
     n_rows: int
 
+    @abstractmethod
     def pieces(self, rows: int, columns: Names) -> Iterator[Any]:
         """Yield Arrow tables of at most ``rows`` rows."""
 
-    def id_type(self, name: str) -> Any:
-        """Return the Arrow type of a column of identifiers."""
+    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
+        """Yield Arrow tables, each with the share of the rows read so far; ``types`` and the rest are for files."""
+        done = 0
+        for piece in self.pieces(rows, columns):
+            done += len(piece)
+            yield piece, min(done / max(self.n_rows, 1), 1.0)
 
 
 class ExternalRows(ABC):
@@ -35,36 +39,16 @@ class ExternalRows(ABC):
     deepsep is :class:`deepsep.apps.sql.Query`.
     """
 
+    kind = "query"
+
     @property
     @abstractmethod
     def place(self) -> str:
         """The path or address of what holds the rows."""
 
     @abstractmethod
-    def open(self, id: str | None = None, *, unique: bool = False) -> AbstractContextManager[ExternalTable]:
+    def open(self, id: str | None = None, *, unique: bool = False) -> AbstractContextManager[OpenRows]:
         """Open the rows, sorted by ``id`` if it is given; ``unique``: raise if two rows have the same."""
-
-
-class OpenRows(Source):
-    """Open external rows, as a source."""
-
-    def __init__(self, table: ExternalTable) -> None:
-        self.table, self.names, self.n_rows = table, table.names, table.n_rows
-
-    def pieces(self, rows: int, columns: Names) -> Iterator[Any]:
-        """Yield Arrow tables."""
-        return self.table.pieces(rows, columns)
-
-    def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
-        """Yield Arrow tables, each with the share of the rows read so far; ``types`` and the rest are for files."""
-        done = 0
-        for piece in self.pieces(rows, columns):
-            done += len(piece)
-            yield piece, min(done / max(self.table.n_rows, 1), 1.0)
-
-    def id_type(self, name: str) -> Any:
-        """Return the Arrow type of a column of identifiers."""
-        return self.table.id_type(name)
 
 
 class RepeatedRows(OpenRows):
@@ -74,8 +58,8 @@ class RepeatedRows(OpenRows):
     order; None until all rows have been read for the first time.
     """
 
-    def __init__(self, table: ExternalTable, place: str, id: str, keys: Array | None) -> None:
-        super().__init__(table)
+    def __init__(self, table: OpenRows, place: str, id: str, keys: Array | None) -> None:
+        self.table, self.names, self.n_rows = table, table.names, table.n_rows
         self.place, self.id, self.keys = place, id, keys
 
     def pieces(self, rows: int, columns: Names) -> Iterator[Any]:
@@ -92,6 +76,10 @@ class RepeatedRows(OpenRows):
             self.keys = np.concatenate(hashes)
         elif done < len(known):
             self._refuse()
+
+    def id_type(self, name: str) -> Any:
+        """Return the Arrow type of a column of identifiers."""
+        return self.table.id_type(name)
 
     def without(self, keys: Array) -> SomeRows:
         """Return the rows without those whose keys have these hashes: others may have come since."""

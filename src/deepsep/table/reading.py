@@ -18,6 +18,7 @@ from deepsep.table.excel import sheet_frame
 from deepsep.table.external import ExternalRows
 from deepsep.table.locations import Named, check_memory, find_column, readable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
+from deepsep.table.source import TableInMemory
 
 
 def read_table(
@@ -96,6 +97,8 @@ def read_table(
     (reading,) = with_fields("read_table", fields, reading)
     types = check_types(types)
     table = open_table(path, reading, max_bytes)
+    if isinstance(table, TableInMemory):
+        return tidied(table.frame.reset_index(drop=True), "frame", label, id, types)
     with readable(table):
         if isinstance(table, ExternalRows):
             return _read_external(table, label, id, types, max_bytes)

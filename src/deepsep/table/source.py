@@ -94,6 +94,8 @@ class SomeRows(Source):
 class TableInMemory(Source):
     """A DataFrame whose rows are read on request."""
 
+    kind = "frame"
+
     def __init__(self, frame: pd.DataFrame) -> None:
         self.frame, self.names = frame, list(frame.columns)
         self.n_rows: int = len(frame)

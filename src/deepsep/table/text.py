@@ -23,14 +23,6 @@ from deepsep.table.reading_settings import Reading
 
 KNOWN_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 BLOCK_BYTES = 1 << 24  # bytes; no row may be longer
-CONTROL_CHARACTERS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
-BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,12 @@ class TextFormat:
                         yield whole.slice(0, rows)
                         pending = [whole.slice(rows)]
             except (pa.ArrowException, UnicodeError) as error:
-                raise (self._ragged(bad) if bad else self._unparsed(error)) from error
+                if bad:
+                    raise self._ragged(bad) from error
+                raise DataError(
+                    f"{self.path} cannot be read as rows ({str(error).splitlines()[0][:200]}). The usual cause is a "
+                    "double quote that is never closed: close it, or double it inside a value."
+                ) from error
         if bad:
             raise self._ragged(bad)
         if last is not None:
@@ -152,20 +149,13 @@ class TextFormat:
         elif nearly_all and all(len(row) > width for _, row in wrong):
             advice = "If there is a title above the names of the columns, skip it with {skip}."
         elif len(row) > width:
-            advice = (
-                f"If a value contains {self.delimiter!r}, put it in double quotes; otherwise remove the extra values."
-            )
+            quote = f"If a value contains {self.delimiter!r}, put it in double quotes"
+            advice = f"{quote}; otherwise remove the extra values."
         else:
             advice = "Is the line cut off, or a note below the table? Complete it or remove it."
         return DataError(
             f"{self.path}, line {line}: {len(row)} values, but the header has {width}{many}: {start!r}. {advice}",
             skip=Setting("skip_rows", line - 1),
-        )
-
-    def _unparsed(self, error: Exception) -> DataError:
-        return DataError(
-            f"{self.path} cannot be read as rows ({str(error).splitlines()[0][:200]}). The usual cause is a double "
-            "quote that is never closed: close it, or double it inside a value."
         )
 
 
@@ -182,8 +172,7 @@ class _Examined(NamedTuple):
 
 def _chunks(path: Path, type: FileType) -> Iterator[bytes]:
     with open_bytes(path, type) as file:
-        while chunk := file.read(1 << 20):
-            yield chunk
+        yield from iter(lambda: file.read(1 << 20), b"")
 
 
 def _examine(path: Path, type: FileType, given: str | None) -> _Examined:
@@ -232,9 +221,12 @@ def _has_line(head: bytes) -> bool:
 
 def _announced(path: Path, head: bytes) -> str | None:
     """Return the encoding of a byte order mark, or of ASCII in UTF-16, which has a zero in every other byte."""
-    for mark, name in BYTE_ORDER_MARKS.items():
-        if head.startswith(mark):
-            return name
+    if head.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # before UTF-16, whose mark begins alike
+        return "utf-32"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
     if b"\0" not in head:
         return None
     even, odd = head[::2].count(0) / len(head[::2]), head[1::2].count(0) / max(len(head[1::2]), 1)
@@ -287,7 +279,7 @@ def _count(chunk: bytes, characters: bytes) -> int:
 
 def _refuse_binary(path: Path, chunk: bytes) -> None:
     """Raise if more than one byte in a hundred is a control character that text does not have."""
-    if _count(chunk, CONTROL_CHARACTERS) > len(chunk) / 100:
+    if _count(chunk, bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})) > len(chunk) / 100:
         raise _binary(path)
 
 
