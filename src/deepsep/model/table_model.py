@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, NamedTuple, Self
 
+import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from deepsep import models
+from deepsep.classifiers.committee.committee import Committee
+from deepsep.classifiers.renaming import rename_classes
+from deepsep.core.checks import with_fields
+from deepsep.core.column_kinds import ColumnType
 from deepsep.core.model_parts import is_pipeline
+from deepsep.core.threads import silent_workers
+from deepsep.core.training_rows import Context
+from deepsep.drift.profile import TrainingProfile
 from deepsep.errors import DataError, ModelFileError, ParameterError, Setting, TrainingTableError
+from deepsep.evaluation.expected_accuracy import Evidence, ExpectedAccuracy
+from deepsep.files.atomic import replace_file
+from deepsep.files.manifest import check_model_folder
+from deepsep.files.saving import save
+from deepsep.model.evaluating import evaluate_training, find_problems
+from deepsep.model.model_folder import PREDICTIONS_FORMATS, write_folder
+from deepsep.model.predictions import Predictions, predict_unlabeled
+from deepsep.model.reading_again import as_remembered
+from deepsep.model.segment_sizes import Sizes, as_groups, segment_sizes
+from deepsep.model.training_table import TableOrigin, Training
+from deepsep.report.page import render
+from deepsep.report.summary import summarize
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS
+from deepsep.scoring.files import score_file
+from deepsep.scoring.frame import score_frame
+from deepsep.scoring.job import Progress
+from deepsep.scoring.leaving_out import reasons
+from deepsep.scoring.to_label import rows_to_label
+from deepsep.scoring.training_profile import remember_columns
+from deepsep.scoring.who_scores import label_of
+from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.locations import find_column
 from deepsep.table.pipeline import table_steps
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-
-    from deepsep.core.column_kinds import ColumnType
-    from deepsep.core.training_rows import Context
-    from deepsep.drift.profile import TrainingProfile
-    from deepsep.evaluation.expected_accuracy import Evidence, ExpectedAccuracy
-    from deepsep.model.predictions import Predictions
-    from deepsep.model.segment_sizes import Sizes
-    from deepsep.model.training_table import TableOrigin, Training
-    from deepsep.scoring.job import Progress
-    from deepsep.table.reading_settings import Reading
+from deepsep.table.reading_settings import Reading
 
 
 class TableColumn(NamedTuple):
@@ -98,11 +116,6 @@ class TableModel(Pipeline):
 
     def fit_training(self, data: Training, context: Context | None = None) -> Self:
         """Fit all steps to rows that are read already, and remember their profile and how they were read."""
-        from deepsep.classifiers.committee.committee import Committee
-        from deepsep.core.threads import silent_workers
-        from deepsep.model.evaluating import find_problems
-        from deepsep.scoring.training_profile import remember_columns
-
         self._predictions = self._summary = None
         weights = {} if data.weight is None else {"sample_weight": data.weight}
         if isinstance(self[-1], Committee):
@@ -130,8 +143,7 @@ class TableModel(Pipeline):
     @property
     def label_(self) -> str | None:
         """Name of the column of labels; None if they were no column."""
-        name = getattr(self[0], "label_", None)
-        return name if isinstance(name, str) else None
+        return label_of(self)
 
     @property
     def expected_accuracy(self) -> ExpectedAccuracy | None:
@@ -169,14 +181,9 @@ class TableModel(Pipeline):
 
         Of a table of which only a part was read, :meth:`save` predicts all.
         """
-        return self._predicted().frame
-
-    def _predicted(self) -> Predictions:
-        from deepsep.model.predictions import predict_unlabeled
-
         if self._predictions is None:
             self._predictions = predict_unlabeled(self, self.training)
-        return self._predictions
+        return self._predictions.frame
 
     # -- results ------------------------------------------------------------------------------------------------
 
@@ -190,23 +197,15 @@ class TableModel(Pipeline):
         **settings
             As in :func:`deepsep.report.summarize`.
         """
-        from deepsep.report.summary import summarize
-
         if table is not None:
             return summarize(self, table, labels, **settings)
         if settings or self._summary is None:
-            from deepsep.model.evaluating import evaluate_training
-
             self._summary = evaluate_training(self, self.training, **settings)
         return self._summary
 
     def report(self, path: str | os.PathLike[str], table: Any = None, labels: Any = None, **settings: Any) -> Path:
         """Write the report as a page, and return its path; settings as in :meth:`summary`."""
-        from deepsep.files.atomic import replace_file
-        from deepsep.report.page import render
-
-        page = render(self.summary(table, labels, **settings))
-        replace_file(Path(path), page)
+        replace_file(Path(path), render(self.summary(table, labels, **settings)))
         return Path(path)
 
     def score_frame(self, frame: Any, *, id: str | None = None, **settings: Any) -> pd.DataFrame:
@@ -214,9 +213,6 @@ class TableModel(Pipeline):
 
         ``id`` is the column of identifiers; by default that of the training table, if there is one.
         """
-        from deepsep.scoring.frame import score_frame
-        from deepsep.table.columns import as_frame
-
         rows = as_frame(frame)
         return score_frame(self, rows, id=self._id_in(rows.columns) if id is None else id, **settings)
 
@@ -235,12 +231,6 @@ class TableModel(Pipeline):
         The file is read as the training table was: ``id`` is the same, and so is ``reading``. A field of it wins by
         name, such as ``skip_rows=0``, and a whole ``reading`` replaces all of it.
         """
-        from dataclasses import asdict
-
-        from deepsep.model.reading_again import as_remembered
-        from deepsep.scoring.files import score_file
-        from deepsep.table.reading_settings import Reading
-
         given = {} if reading is None else asdict(reading)
         given |= {name: settings.pop(name) for name in Reading.__dataclass_fields__ if name in settings}
         id, reading = as_remembered(self, source, id, given)
@@ -248,8 +238,6 @@ class TableModel(Pipeline):
 
     def reasons(self, table: Any, n: int = 3) -> pd.DataFrame:
         """Return the columns that contributed most to the label of each row: :func:`deepsep.scoring.reasons`."""
-        from deepsep.scoring.leaving_out import reasons
-
         return reasons(self, table, n)
 
     def next_rows(self, n: int = 25, table: Any = None, **settings: Any) -> pd.DataFrame:
@@ -257,9 +245,6 @@ class TableModel(Pipeline):
 
         ``table`` is by default the one that it was fitted to, and its ``id`` and ``label`` are those of the fit.
         """
-        from deepsep.scoring.to_label import rows_to_label
-        from deepsep.table.columns import as_frame
-
         if table is not None:
             rows = as_frame(table)
             return rows_to_label(self, rows, n, **{"id": self._id_in(rows.columns), **settings})
@@ -291,8 +276,6 @@ class TableModel(Pipeline):
         weight : array-like, optional
             Weights of the rows of ``table``.
         """
-        from deepsep.model.segment_sizes import as_groups, segment_sizes
-
         if table is not None:
             if by is not None:
                 raise ParameterError(
@@ -319,8 +302,6 @@ class TableModel(Pipeline):
 
     def rename(self, names: Mapping[Any, str]) -> TableModel:
         """Return the model with other names for its classes; probabilities stay the same to the last bit."""
-        from deepsep.classifiers.renaming import rename_classes
-
         renamed: TableModel = rename_classes(self, names)
         return renamed
 
@@ -349,15 +330,6 @@ class TableModel(Pipeline):
             How labels follow from probabilities: ``sets``, ``per_class``, ``abstain`` and ``costs`` of
             :class:`deepsep.scoring.Decision`.
         """
-        from tempfile import TemporaryDirectory
-
-        from deepsep.core.checks import with_fields
-        from deepsep.files.manifest import check_model_folder
-        from deepsep.files.saving import save
-        from deepsep.model.model_folder import PREDICTIONS_FORMATS, write_folder
-        from deepsep.model.predictions import predict_unlabeled
-        from deepsep.scoring.decisions import MOST_PROBABLE_CLASS
-
         if predictions not in PREDICTIONS_FORMATS:
             formats, given = ", ".join(PREDICTIONS_FORMATS), Setting("predictions", predictions)
             raise ParameterError(f"{{format}}; pass one of {formats}.", format=given)
@@ -458,10 +430,6 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
     DeepSepWarning
         If the model was written with another version of deepsep, or of scikit-learn for a pipeline.
     """
-    from deepsep import models
-    from deepsep.model.training_table import TableOrigin
-    from deepsep.table.columns import UsefulColumns
-
     model = models.load(path, encoder=encoder)
     if not (is_pipeline(model) and isinstance(model[0], UsefulColumns)):
         return model

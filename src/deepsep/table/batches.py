@@ -60,7 +60,7 @@ class TableFile(Source):
         self.cells = pd.DataFrame()  # all cells of an Excel or SPSS file, which cannot be read in part
         self.bytes_needed = 0.0  # memory to read all rows, if they are not in memory yet
         self._schema: Any = None
-        self._integers: dict[str, bool] = {}
+        self.integers: dict[str, bool] = {}  # whether all identifiers in a column of a text file are plain integers
         self._frames: dict[str | None, pd.DataFrame] = {}
         with readable(path):
             if self.kind == "text":
@@ -106,10 +106,6 @@ class TableFile(Source):
         with readable(self.path):
             yield from self._slices(rows, list(columns), (), None)
 
-    def typed_frame(self, cells: Any, types: Types, unconverted: Sequence[str | None]) -> pd.DataFrame:
-        """Return cells of a text file as a DataFrame of typed columns."""
-        return pd.DataFrame(self._typed(cells, types, unconverted, {}).to_pandas())
-
     def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield tables of ``rows`` rows (the last may be shorter): Arrow's, but for Excel and SPSS files DataFrames.
 
@@ -122,30 +118,27 @@ class TableFile(Source):
             done = 0
             for table in self._slices(rows, list(columns), dictionaries, id):
                 if self.form is not None:
-                    table = self._typed(table, types, (id,), examined)
+                    table = self.typed(table, types, (id,), examined)
                     if id is not None and self.plain_integers(id):
                         integers = pc.cast(pc.utf8_trim_whitespace(table[id]), pa.int64())
                         table = table.set_column(table.column_names.index(id), id, integers)
                 done += len(table)
                 yield table, min(done / max(self.rows_at_most, 1), 1.0)
 
-    def _typed(self, cells: Any, types: Types, unconverted: Sequence[str | None], examined: Mapping[str, Any]) -> Any:
+    def typed(
+        self, cells: Any, types: Types, unconverted: Sequence[str | None], examined: Mapping[str, Any] | None = None
+    ) -> Any:
         """Return cells of a text file as an Arrow table; ``examined`` are columns known from the whole file."""
         assert self.form is not None
         columns = {}
         for name in cells.column_names:
             if name in unconverted:
                 columns[name] = cells[name]
-            elif name in examined:
+            elif examined and name in examined:
                 columns[name] = examined[name].read(trimmed(cells[name]))
             else:
-                columns[name] = typed(
-                    cells[name],
-                    name,
-                    wanted=types.get(name),
-                    delimiter=self.form.delimiter,
-                    dayfirst=self.reading.dayfirst,
-                )
+                style: Any = {"delimiter": self.form.delimiter, "dayfirst": self.reading.dayfirst}
+                columns[name] = typed(cells[name], name, wanted=types.get(name), **style)
         return pa.table(columns)
 
     @property
@@ -162,18 +155,14 @@ class TableFile(Source):
         kind = self._schema.field(name).type
         return kind.value_type if pa.types.is_dictionary(kind) else kind
 
-    def keep_text(self, name: str) -> None:
-        """Read the identifiers of a text file as text."""
-        self._integers[name] = False
-
     def plain_integers(self, name: str) -> bool:
         """Whether every cell of a column of a text file is a plain integer, so that all batches have the same type."""
-        if name not in self._integers:
-            self._integers[name] = all(
+        if name not in self.integers:
+            self.integers[name] = all(
                 pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(table[name]), WHOLE_NUMBER)).as_py()
                 for table in self._pieces([name])
             )
-        return self._integers[name]
+        return self.integers[name]
 
     def _examine(self, types: Mapping[str, ColumnType]) -> dict[str, NumberStyle | DateColumn]:
         """Return how each column of numbers or dates in a text file is read, after a pass over all rows."""
@@ -194,9 +183,8 @@ class TableFile(Source):
             for name in doubtful:
                 numbers[name].examine(trimmed(table[name]))
         examined = numbers | dates
-        for name in types:
-            if name in examined:
-                examined[name].report(wanted=True)
+        for name in [name for name in types if name in examined]:
+            examined[name].report(wanted=True)
         return examined
 
     def _pieces(self, columns: list[str]) -> Iterator[Any]:
@@ -312,7 +300,7 @@ def same_identifiers(tables: Sequence[TableFile], id: str) -> None:
     tables = [table for table in tables if table.form is not None and id in table.names]
     if not all(table.plain_integers(id) for table in tables):
         for table in tables:
-            table.keep_text(id)
+            table.integers[id] = False
 
 
 def _is_text(kind: Any) -> bool:

@@ -20,7 +20,6 @@ from deepsep.table.locations import find_column
 
 Severity = Literal["error", "warning", "note"]
 
-MAX_ROWS = 10_000  # labelled, and as many unlabelled rows, in the checks that are part of a fit
 ONE_SIDED = {
     "given for labelled rows only": "the rows to predict have no values there, so accuracy would be overestimated",
     "given for unlabelled rows only": "the labelled rows have no values to learn from",
@@ -108,13 +107,12 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
     }
 
 
-def rows_to_check(labels: Labels, max_rows: int = MAX_ROWS) -> np.ndarray[Any, Any]:
-    """Return the rows that :func:`check_columns` needs of a large table: labelled and unlabelled ones, at random."""
+def rows_to_check(labels: Labels, max_rows: int = 10_000) -> np.ndarray[Any, Any]:
+    """Return the rows of a large table that a fit checks: ``max_rows`` of each kind at most, at random."""
     rng = np.random.default_rng(0)
     sides = (np.flatnonzero(side) for side in (labels.labeled, ~labels.labeled))
-    return np.sort(
-        np.concatenate([side if len(side) <= max_rows else rng.permutation(side)[:max_rows] for side in sides])
-    )
+    some = [side if len(side) <= max_rows else rng.permutation(side)[:max_rows] for side in sides]
+    return np.sort(np.concatenate(some))
 
 
 def check_columns(

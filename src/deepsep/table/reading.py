@@ -149,7 +149,7 @@ def typed_rows(
 ) -> pd.DataFrame:
     """Return rows that are joined as a DataFrame, with labels, identifiers and types as they were asked for."""
     if isinstance(source, TableFile) and source.form is not None:
-        return tidied(source.typed_frame(table, types, (label, id)), "text", label, id, types)
+        return tidied(source.typed(table, types, (label, id)).to_pandas(), "text", label, id, types)
     return tidied(to_frame(table, id), "arrow", label, id, types)
 
 

@@ -30,7 +30,6 @@ Table = TableFile | RepeatedRows | TableInMemory
 IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are
 
 MAX_USEFUL_UNLABELED = 20_000  # unlabelled rows beyond which more did not help: docs/results/unlabelled-rows.md
-SAMPLE_BATCH_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def choose_rows(
 def _pieces(tables: Sequence[Table], columns: Sequence[str]) -> Iterator[Any]:
     for table in tables:
         if not isinstance(table, TableInMemory):
-            yield from table.pieces(SAMPLE_BATCH_ROWS, columns)
+            yield from table.pieces(20_000, columns)
 
 
 def _have_label(name: str, cells: list[Any], *, typed: bool) -> Array:
