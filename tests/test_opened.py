@@ -16,7 +16,7 @@ from deepsep.errors import DataError, DeepSepWarning, ParameterError
 from deepsep.scoring import Decision, Resources, score_file, score_frame
 from deepsep.table import read_sample, read_table
 from deepsep.table.batches import TableFile, open_files, open_table
-from deepsep.table.external import ExternalRows
+from deepsep.table.external import ExternalRows, OpenRows
 from deepsep.table.reading_settings import Reading
 from deepsep.table.sampling import has_more_rows, open_tables, other_rows
 from deepsep.table.source import NUMBER_COLUMN, SomeRows
@@ -186,7 +186,7 @@ class Elsewhere(ExternalRows):
         yield OpenElsewhere(self.frame if id is None else self.frame.sort_values(id))
 
 
-class OpenElsewhere:
+class OpenElsewhere(OpenRows):
     def __init__(self, frame: pd.DataFrame) -> None:
         self.rows = pa.Table.from_pandas(frame, preserve_index=False)
         self.names, self.n_rows = self.rows.column_names, len(frame)

@@ -30,8 +30,6 @@ from deepsep.survey import SurveySegments, segment_files
 from deepsep.survey.answer_profiles import dump_names
 
 Names = Mapping[str, str]  # old to new, as text
-KEYS_OF_CLASSES = ("classes", "class", "given", "predicted", "first", "second")  # of a report: their text is a class
-KEYS_OF_QUOTES = ("notes", "findings", "priors")  # of a report: their text quotes classes
 
 
 class RenamedFolder(NamedTuple):
@@ -128,15 +126,15 @@ def _set(value: str, names: Names) -> str:
 
 def _in_report(value: Any, names: Names, key: str = "") -> Any:
     """Return the results behind a report with new names, where a class is named and where a sentence quotes it."""
+    classes = ("classes", "class", "given", "predicted", "first", "second")  # keys whose text is a class
+    quotes = ("notes", "findings", "priors")  # keys whose text quotes classes
     if isinstance(value, list):
         return [_in_report(part, names, key) for part in value]
     if isinstance(value, dict):
-        return {name: _in_report(part, names, key if key in KEYS_OF_QUOTES else name) for name, part in value.items()}
-    if not isinstance(value, str):
-        return value
-    if key in KEYS_OF_CLASSES:
+        return {name: _in_report(part, names, key if key in quotes else name) for name, part in value.items()}
+    if isinstance(value, str) and key in classes:
         return names.get(value, value)
-    if key not in KEYS_OF_QUOTES:
+    if not isinstance(value, str) or key not in quotes:
         return value
     new = {repr(old): repr(name) for old, name in names.items()}
     return re.sub(rf"(?<!column )(?:{'|'.join(map(re.escape, new))})", lambda found: new[found[0]], value)

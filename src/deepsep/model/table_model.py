@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, Self
 
 import pandas as pd
+from joblib import cpu_count
 from sklearn.pipeline import Pipeline
 
 from deepsep import models
@@ -23,15 +24,17 @@ from deepsep.core.training_rows import Context
 from deepsep.drift.profile import TrainingProfile
 from deepsep.errors import DataError, ModelFileError, ParameterError, Setting, TrainingTableError
 from deepsep.evaluation.expected_accuracy import Evidence, ExpectedAccuracy
+from deepsep.evaluation.population import given_shares
 from deepsep.files.atomic import replace_file
 from deepsep.files.manifest import check_model_folder
 from deepsep.files.saving import save
-from deepsep.model.evaluating import evaluate_training, find_problems
 from deepsep.model.model_folder import PREDICTIONS_FORMATS, write_folder
 from deepsep.model.predictions import Predictions, predict_unlabeled
 from deepsep.model.reading_again import as_remembered
 from deepsep.model.segment_sizes import Sizes, as_groups, segment_sizes
-from deepsep.model.training_table import TableOrigin, Training
+from deepsep.model.training_table import ROW_COLUMN, TableOrigin, Training
+from deepsep.report.findings import check_population
+from deepsep.report.held_out import FOLDS
 from deepsep.report.page import render
 from deepsep.report.summary import summarize
 from deepsep.scoring.decisions import MOST_PROBABLE_CLASS
@@ -122,7 +125,7 @@ class TableModel(Pipeline):
             weights["labels_drawn"] = data.labels_drawn
         columns = self[0].fit_transform(data.X, data.labels)
         encoded = self[1:-1].fit_transform(columns, data.labels) if len(self) > 2 else columns
-        self._findings = find_problems(self, columns, data)
+        self._findings = _problems(self, columns, data)
         with silent_workers():
             rows = self[-1].training_rows(encoded, data.labels, **weights)
             self[-1].fit_rows(rows, context)
@@ -200,7 +203,7 @@ class TableModel(Pipeline):
         if table is not None:
             return summarize(self, table, labels, **settings)
         if settings or self._summary is None:
-            self._summary = evaluate_training(self, self.training, **settings)
+            self._summary = _evaluate(self, self.training, **settings)
         return self._summary
 
     def report(self, path: str | os.PathLike[str], table: Any = None, labels: Any = None, **settings: Any) -> Path:
@@ -443,3 +446,35 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
             f"{path}: its manifest does not say how its table was read ({error}). Save the model again."
         ) from error
     return table_model
+
+
+def _evaluate(model: Any, data: Training, **settings: Any) -> dict[str, Any]:
+    """Return what :func:`deepsep.report.summarize` does, for a model and its training rows."""
+    own = {
+        "ids": data.ids,
+        "proba": model[-1].label_distributions_,
+        "label": data.label,
+        "findings": model.findings,
+        "sample_weight": data.weight,
+        "labels_drawn": data.labels_drawn,
+        "seed": data.seed,
+        "n_jobs": min(FOLDS, cpu_count()),
+    }
+    with silent_workers():
+        return summarize(model, data.X, data.labels, **own | settings)
+
+
+def _problems(model: Any, columns: Any, data: Training) -> list[dict[str, Any]]:
+    """Return the problems of a training table whose columns are converted; also, if so, that it is a part of one."""
+    ids = None if data.ids.name == ROW_COLUMN else data.ids
+    of_table = {"label": data.label, "ids": ids}
+    shares = given_shares(model[-1], data.labels.classes)
+    findings = check_population(columns, data.labels, shares, data.weight, model[0].left_out_, **of_table)
+    if data.large is None:
+        return findings
+    n, n_labeled = len(data.X), int(data.labeled.sum())
+    message = (
+        f"this is about {n:,} rows: the {n_labeled:,} with a label, and {n - n_labeled:,} of the "
+        f"{data.large.chosen.n_unlabeled:,} without one, drawn at random. All of them are predicted."
+    )
+    return [*findings, {"severity": "note", "code": "part", "columns": [], "message": message, "next": "Nothing."}]

@@ -18,10 +18,17 @@ from deepsep.errors import DataError, ParameterError, Setting, Worded
 from deepsep.scoring.to_label import LABEL_SHEET
 from deepsep.table.batches import Opened, OpenFiles, open_files, open_table
 from deepsep.table.columns import key_text
-from deepsep.table.drawn import DRAWN_COLUMN, read_drawn, word_or_column
 from deepsep.table.excel import sheet_names
 from deepsep.table.external import ExternalRows, RepeatedRows
-from deepsep.table.join import USUAL_LABEL_NAMES, add_labels, is_label, join_labels
+from deepsep.table.join import (
+    DRAWN_COLUMN,
+    USUAL_LABEL_NAMES,
+    add_labels,
+    is_label,
+    join_labels,
+    read_drawn,
+    word_or_column,
+)
 from deepsep.table.locations import find_column
 from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading

@@ -1,15 +1,18 @@
-"""Detect how a column of text writes its numbers (decimal point or comma), once for the whole column."""
+"""Detect how a column of text writes its numbers (decimal point or comma), once for the whole column.
+
+Cells that cannot be read as numbers, or as dates, are counted and reported once.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.errors import warn
-from deepsep.table.unreadable import UnreadableCells
+from deepsep.errors import DataError, Setting, warn
 
 # Ways to write a number, and the character to remove from each; a comma that remains is the decimal comma.
 PLAIN_NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
@@ -19,6 +22,45 @@ REMOVED_CHARACTERS = {PLAIN_NUMBER: "", THOUSANDS_NUMBER: ",", DECIMAL_COMMA: ".
 # A unit before or after a number: € 17,02, -5 $, 55,0 %. Blanks between them may be non-breaking.
 BLANK_CELL = "[ \\t\u00a0\u202f]*"
 AMOUNT_PATTERN = rf"^([+-]?{BLANK_CELL}({{units}}){BLANK_CELL}[+-]?[\d.,]+|[+-]?[\d.,]+{BLANK_CELL}({{units}}))$"
+
+
+@dataclass
+class UnreadableCells:
+    """Cells of a column that cannot be read as its type: how many, where the first one is, and examples."""
+
+    count: int = 0
+    first_row: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, cells: Any, wrong: Any, start: int) -> None:
+        """Count the cells that the mask ``wrong`` marks; the first of ``cells`` is in row ``start``."""
+        shown = 60  # characters of each
+        examples = 3  # in a message
+        count = pc.sum(wrong).as_py() or 0
+        if count and not self.count:
+            self.first_row = start + pc.index(wrong, True).as_py()
+        if count and len(self.examples) < examples:
+            new = [word[:shown] for word in pc.unique(cells.filter(wrong)).to_pylist()]
+            self.examples = list(dict.fromkeys([*self.examples, *new]))[:examples]
+        self.count += count
+
+    def report(self, name: str, what: str, n_values: int, *, wanted: bool) -> None:
+        """Warn that these cells are taken as missing; raise if they are all that the column has."""
+        if not self.count:
+            return
+        examples = ", ".join(map(repr, self.examples))
+        if self.count == n_values:
+            raise DataError(
+                f"column {name!r} must hold {what}, but none of its {n_values} values is one: it has {examples} "
+                f"(first in row {self.first_row})."
+            )
+        warn(
+            f"column {name!r} holds {n_values - self.count:,} {what} and {self.count:,} other values such "
+            f"as {examples} (first in row {self.first_row}), which are taken as missing."
+            # A type that the user or the model has set is not up for choice.
+            + ("" if wanted else " If it is a column of names or codes, pass {types}."),
+            types=Setting("types", {name: "text"}),
+        )
 
 
 class NumberStyle:
