@@ -110,8 +110,7 @@ def _sizes_in_group(
     total = float(w.sum()) if n_unlabeled is None else float(w.sum()) * n_unlabeled / len(w)
     in_group = at & (evidence.weight > 0)
     if basis.has_intervals and len(np.unique(evidence.codes[in_group])) > 1 and total:
-        known = evidence._replace(weight=np.where(evidence.weight > 0, evidence.weight, 0.0))
-        return class_sizes(p, w, counted, known, unlabeled_weight=total, in_group=in_group, known=basis.known)
+        return class_sizes(p, w, counted, evidence, unlabeled_weight=total, in_group=in_group, known=basis.known)
     free = np.average(p, axis=0, weights=w) if total else np.zeros(p.shape[1])
     return [Size(float(share)) for share in (counted + total * free) / max(counted.sum() + total, 1e-300)]
 
@@ -125,9 +124,8 @@ def _basis(committee: Any, screened: Mapping[Any, int] | None) -> Basis:
                 "{screened}: the labels were drawn at random, so that no counts are needed. Leave them out.",
                 screened=Setting("screened"),
             )
-        looked_at, labels = _looked_at(screened, committee), _fair_counts(committee)
         condition = Worded("The labels fill quotas; the shares rest on the screening counts.")
-        return Basis(screened_shares(labels, looked_at), condition)
+        return Basis(screened_shares(*_screening(screened, committee)), condition)
     if committee.priors is not None and origins.basis is not None:
         c = len(classes)
         known = KnownShares(committee.shares_, np.zeros((c, c)))
@@ -146,8 +144,8 @@ def _basis(committee: Any, screened: Mapping[Any, int] | None) -> Basis:
     return Basis(None, Worded(why, **settings), has_intervals=False)
 
 
-def _looked_at(screened: Mapping[Any, int], committee: Any) -> Array:
-    """Return the screening counts in the order of the classes, or raise."""
+def _screening(screened: Mapping[Any, int], committee: Any) -> tuple[Array, Array]:
+    """Return the labels of quotas and the screening counts in the order of the classes, or raise."""
     by_text = {str(name): name for name in committee.classes_}
     given = {by_text.get(str(name), name): count for name, count in screened.items()}
     unknown = [name for name in given if name not in list(committee.classes_)]
@@ -159,7 +157,11 @@ def _looked_at(screened: Mapping[Any, int], committee: Any) -> Array:
             f"{', '.join(map(str, committee.classes_))}.",
             screened=Setting("screened"),
         )
-    counts = _fair_counts(committee)
+    codes, fair = codes_of(committee.classes_, committee.transduction_), committee.label_origins_.fair
+    counts = np.bincount(codes[fair], minlength=len(committee.classes_))
+    if not counts.all():
+        name = committee.classes_[counts.argmin()]
+        raise DataError(f"the class {name!r} has no label of a quota, so that its share is not known.")
     for name, labels in zip(committee.classes_, counts, strict=True):
         if not is_integer(given[name], 1) or given[name] < labels:
             raise ParameterError(
@@ -167,16 +169,7 @@ def _looked_at(screened: Mapping[Any, int], committee: Any) -> Array:
                 "found. Give a whole number of at least the labels.",
                 screened=Setting("screened"),
             )
-    return np.array([int(given[name]) for name in committee.classes_])
-
-
-def _fair_counts(committee: Any) -> Array:
-    codes, fair = codes_of(committee.classes_, committee.transduction_), committee.label_origins_.fair
-    counts = np.bincount(codes[fair], minlength=len(committee.classes_))
-    if not counts.all():
-        name = committee.classes_[counts.argmin()]
-        raise DataError(f"the class {name!r} has no label of a quota, so that its share is not known.")
-    return counts
+    return counts, np.array([int(given[name]) for name in committee.classes_])
 
 
 def _fair_labels(committee: Any) -> tuple[Array, Evidence]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -21,7 +21,6 @@ from deepsep.errors import DataError, Setting, warn
 from deepsep.table.locations import NAMELESS_PREFIX, READABLE_FORMATS, FileType, open_bytes
 from deepsep.table.reading_settings import Reading
 
-KNOWN_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 BLOCK_BYTES = 1 << 24  # bytes; no row may be longer
 
 
@@ -42,8 +41,8 @@ class TextFormat:
     @classmethod
     def of(cls, path: Path, type: FileType, reading: Reading) -> Self:
         """Detect encoding and delimiter if they are not given, and read the header, in one pass over the file."""
-        found = _examine(path, type, reading.encoding)
-        text, delimiter, skip_rows = found.text, reading.delimiter, reading.skip_rows
+        encoding, text, n_lines, n_bytes, n_quotes = _examine(path, type, reading.encoding)
+        delimiter, skip_rows = reading.delimiter, reading.skip_rows
         if not text.strip("\ufeff \r\n\t"):
             raise DataError(f"{path} is empty: it has only blank lines. Write the table again.")
         skip = 0
@@ -62,8 +61,7 @@ class TextFormat:
                 f"{path}: the first line holds a value of more than {csv.field_size_limit():,} characters, which is "
                 "no name of a column. Does the file have line breaks, and a first line with names?"
             )
-        rest = found.n_lines, found.n_bytes, found.n_quotes % 2 == 1
-        return cls(path, type, found.encoding, delimiter, names_in(header), skip, *rest)
+        return cls(path, type, encoding, delimiter, names_in(header), skip, n_lines, n_bytes, n_quotes % 2 == 1)
 
     def tables(self, rows: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield tables of ``rows`` rows (the last may be shorter), every cell as text."""
@@ -162,21 +160,13 @@ class TextFormat:
 # -- encoding --------------------------------------------------------------------------------------------------
 
 
-class _Examined(NamedTuple):
-    encoding: str
-    text: str  # the first lines
-    n_lines: int
-    n_bytes: int
-    n_quotes: int
-
-
 def _chunks(path: Path, type: FileType) -> Iterator[bytes]:
     with open_bytes(path, type) as file:
         yield from iter(lambda: file.read(1 << 20), b"")
 
 
-def _examine(path: Path, type: FileType, given: str | None) -> _Examined:
-    """Examine all bytes of a text file in one pass.
+def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, int, int, int]:
+    """Return the encoding, the first lines, and the numbers of lines, bytes and double quotes, in one pass.
 
     The encoding is the given one, else that of a byte order mark, else UTF-8 or cp1252; an error if it does not fit.
     """
@@ -212,7 +202,7 @@ def _examine(path: Path, type: FileType, given: str | None) -> _Examined:
     decoder.reset()
     text = decoder.decode(head)
     text = text if len(head) == done else text[: max(text.rfind("\n"), 0) or None]
-    return _Examined(name or "utf-8", text, n_lines, done, n_quotes)
+    return name or "utf-8", text, n_lines, done, n_quotes
 
 
 def _has_line(head: bytes) -> bool:
@@ -292,6 +282,7 @@ def _binary(path: Path) -> DataError:
 
 def _find_delimiter(path: Path, text: str, given: str | None) -> str:
     """Return the delimiter that splits the first rows most evenly into several columns, or raise."""
+    known = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
     no_delimiter = '"\r\n\0'
     unusual = "^~:#\x01 "  # delimiters suggested in messages but never assumed
     if given is not None and (len(given) != 1 or not given.isascii() or given in no_delimiter):
@@ -300,13 +291,13 @@ def _find_delimiter(path: Path, text: str, given: str | None) -> str:
             "one, replace it in the file.",
             delimiter=Setting("delimiter", given),
         )
-    widths = {mark: _width(text, mark) for mark in (*KNOWN_DELIMITERS, *unusual)}
-    best = max(KNOWN_DELIMITERS, key=lambda mark: widths[mark])
+    widths = {mark: _width(text, mark) for mark in (*known, *unusual)}
+    best = max(known, key=lambda mark: widths[mark])
     if given is not None:
         if _width(text, given)[1] < 2 and widths[best][1] > 1:
             raise DataError(
                 f"with {{delimiter}}, {path} has one column, {text.splitlines()[0][:60]!r}. "
-                f"With {best!r} ({KNOWN_DELIMITERS[best]}) it has {widths[best][1]}. Use that, or leave the delimiter "
+                f"With {best!r} ({known[best]}) it has {widths[best][1]}. Use that, or leave the delimiter "
                 "out.",
                 delimiter=Setting("delimiter", given),
             )
