@@ -16,10 +16,9 @@ from deepsep.errors import DataError, DeepSepWarning, ParameterError
 from deepsep.scoring import Decision, Resources, score_file, score_frame
 from deepsep.table import read_sample, read_table
 from deepsep.table.batches import TableFile, open_files, open_table
-from deepsep.table.external import ExternalRows, OpenRows
 from deepsep.table.reading_settings import Reading
 from deepsep.table.sampling import has_more_rows, open_tables, other_rows
-from deepsep.table.source import NUMBER_COLUMN, SomeRows
+from deepsep.table.source import NUMBER_COLUMN, ExternalRows, OpenRows, SomeRows
 
 ROOT = Path(__file__).parents[1]
 

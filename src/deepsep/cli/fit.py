@@ -104,7 +104,7 @@ def fit(
     from deepsep.model.model_folder import write_folder
     from deepsep.model.training_table import read_training
     from deepsep.scoring.to_label import GUESS_COLUMNS
-    from deepsep.table.external import ExternalRows
+    from deepsep.table.source import ExternalRows
 
     began = time.perf_counter()
     target = check_model_folder(output)

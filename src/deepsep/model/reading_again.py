@@ -12,10 +12,10 @@ import pandas as pd
 from deepsep.errors import DataError, Setting, warn
 from deepsep.scoring.who_scores import label_of, schema_of
 from deepsep.table.batches import OpenFiles, open_files
-from deepsep.table.external import ExternalRows
 from deepsep.table.locations import file_types, files_of, find_column, table_at
 from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
+from deepsep.table.source import ExternalRows
 
 
 def as_remembered(

@@ -19,7 +19,6 @@ from deepsep.scoring.to_label import LABEL_SHEET
 from deepsep.table.batches import Opened, OpenFiles, open_files, open_table
 from deepsep.table.columns import key_text
 from deepsep.table.excel import sheet_names
-from deepsep.table.external import ExternalRows, RepeatedRows
 from deepsep.table.join import (
     DRAWN_COLUMN,
     USUAL_LABEL_NAMES,
@@ -41,7 +40,7 @@ from deepsep.table.sampling import (
     other_rows,
     read_rows,
 )
-from deepsep.table.source import SomeRows, TableInMemory
+from deepsep.table.source import ExternalRows, RepeatedRows, SomeRows, TableInMemory
 
 ROW_COLUMN = "row"  # name of the row numbers in outputs
 Note = Callable[[str | Worded], object]

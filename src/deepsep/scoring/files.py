@@ -34,10 +34,9 @@ from deepsep.scoring.local import result_types, score_parts, scored_batches
 from deepsep.scoring.writer import OTHER_FORMAT, Writer, is_result
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import check_fits
-from deepsep.table.external import ExternalRows
 from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.source import NUMBER_COLUMN, Source
+from deepsep.table.source import NUMBER_COLUMN, ExternalRows, Source
 
 SCORED_FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 

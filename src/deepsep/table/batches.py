@@ -20,7 +20,6 @@ from deepsep.table.column_types import WHOLE_NUMBER, trimmed, typed
 from deepsep.table.columns import as_frame, tidied
 from deepsep.table.dates import DateColumn
 from deepsep.table.excel import read_cells, sheet_frame
-from deepsep.table.external import ExternalRows
 from deepsep.table.locations import (
     MEMORY_GROWTH,
     FileType,
@@ -37,7 +36,7 @@ from deepsep.table.locations import (
 )
 from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.source import Names, Pairs, Source, TableInMemory, Types
+from deepsep.table.source import ExternalRows, Names, Pairs, Source, TableInMemory, Types
 from deepsep.table.spss import read_spss
 from deepsep.table.text import TextFormat, check_unique
 

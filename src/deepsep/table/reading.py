@@ -15,10 +15,9 @@ from deepsep.table.arrow_frames import to_frame
 from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
 from deepsep.table.columns import tidied
 from deepsep.table.excel import sheet_frame
-from deepsep.table.external import ExternalRows
 from deepsep.table.locations import Named, check_memory, find_column, readable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.source import TableInMemory
+from deepsep.table.source import ExternalRows, TableInMemory
 
 
 def read_table(

@@ -20,11 +20,10 @@ from deepsep.table.arrow_frames import to_frame, without_dictionary
 from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
 from deepsep.table.column_types import labels_of
 from deepsep.table.columns import tidied
-from deepsep.table.external import ExternalRows, RepeatedRows
 from deepsep.table.locations import Named, check_memory, find_column
 from deepsep.table.reading import check_types, joined, read_table, typed_rows
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.source import SomeRows, Source, TableInMemory
+from deepsep.table.source import ExternalRows, RepeatedRows, SomeRows, Source, TableInMemory
 
 Table = TableFile | RepeatedRows | TableInMemory
 IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are

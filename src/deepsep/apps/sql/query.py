@@ -10,8 +10,8 @@ from typing import Any
 from deepsep.apps.sql.database import check_address, open_reader
 from deepsep.apps.sql.drivers import Connection, quoted
 from deepsep.errors import DataError, Setting
-from deepsep.table.external import ExternalRows, OpenRows
 from deepsep.table.locations import find_column
+from deepsep.table.source import ExternalRows, OpenRows
 from deepsep.table.text import check_unique
 
 
