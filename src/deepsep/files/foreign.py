@@ -156,8 +156,7 @@ def _put_neighbours(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, 
     return new.fit(rows, classes[codes])  # only stores them
 
 
-SVM_INTEGERS = ("support_", "_n_support")
-SVM_ARRAYS = (*SVM_INTEGERS, "support_vectors_", "dual_coef_", "_dual_coef_", "intercept_", "_intercept_")
+SVM_ARRAYS = ("support_", "_n_support", "support_vectors_", "dual_coef_", "_dual_coef_", "intercept_", "_intercept_")
 SVM_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
@@ -172,10 +171,10 @@ def _take_svm(classifier: Any) -> Parts:
 
 
 def _put_svm(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
-    c, n = len(classes), len(arrays["support_"])
+    c, n, integers = len(classes), len(arrays["support_"]), SVM_ARRAYS[:2]
     pairs = (c * (c - 1) // 2,)
     shapes = zip(SVM_ARRAYS, [(n,), (c,), (n, d), (c - 1, n), (c - 1, n), pairs, pairs], strict=True)
-    fitted = {name: checked_array(arrays, name, shape, "i" if name in SVM_INTEGERS else "f") for name, shape in shapes}
+    fitted = {name: checked_array(arrays, name, shape, "i" if name in integers else "f") for name, shape in shapes}
     sparse = [hasattr(fitted[name], "indptr") for name in ("support_vectors_", "dual_coef_", "_dual_coef_")]
     gamma, rows, counts = float(state["gamma"]), int(state["rows"]), fitted["_n_support"]
     if new.kernel not in SVM_KERNELS or not 0 <= gamma < np.inf or len(set(sparse)) != 1:
@@ -184,7 +183,7 @@ def _put_svm(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int,
         raise ValueError("the numbers of support vectors per class do not add up")
     if ((fitted["support_"] < 0) | (fitted["support_"] >= rows)).any():
         raise ValueError("a support vector is not one of the rows")
-    fitted |= {name: fitted[name].astype(np.int32) for name in SVM_INTEGERS}  # the range was checked
+    fitted |= {name: fitted[name].astype(np.int32) for name in integers}  # the range was checked
     n_iter = checked_array(arrays, "n_iter_", (None,), "i")
     fitted |= {"_gamma": gamma, "_sparse": sparse[0], "_probA": np.empty(0), "_probB": np.empty(0)}
     fitted |= {"shape_fit_": (rows, d), "fit_status_": 0, "n_iter_": n_iter, "_num_iter": n_iter}

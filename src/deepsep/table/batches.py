@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -251,6 +251,7 @@ def open_table(named: Any, reading: Reading = AS_DETECTED, max_bytes: int | None
     """
     if isinstance(named, ExternalRows | TableInMemory):
         return named
+    named = list(named) if isinstance(named, Iterator | Set) else named
     several = isinstance(named, list | tuple)
     paths = several and all(isinstance(each, str | os.PathLike) for each in named)
     if paths or isinstance(named, str | os.PathLike | SeveralFiles | OpenFiles):

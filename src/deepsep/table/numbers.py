@@ -14,11 +14,10 @@ import pyarrow.compute as pc
 
 from deepsep.errors import DataError, Setting, warn
 
-# Ways to write a number, and the character to remove from each; a comma that remains is the decimal comma.
+# Ways to write a number.
 PLAIN_NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 THOUSANDS_NUMBER = r"^[+-]?(0|[1-9]\d{0,2}(,\d{3})*)(\.\d+)?$"
 DECIMAL_COMMA = r"^[+-]?(\d+(\.\d{3})*(,\d+)?|,\d+)([eE][+-]?\d+)?$"
-REMOVED_CHARACTERS = {PLAIN_NUMBER: "", THOUSANDS_NUMBER: ",", DECIMAL_COMMA: "."}
 # A unit before or after a number: € 17,02, -5 $, 55,0 %. Blanks between them may be non-breaking.
 BLANK_CELL = "[ \\t\u00a0\u202f]*"
 AMOUNT_PATTERN = rf"^([+-]?{BLANK_CELL}({{units}}){BLANK_CELL}[+-]?[\d.,]+|[+-]?[\d.,]+{BLANK_CELL}({{units}}))$"
@@ -95,11 +94,11 @@ class NumberStyle:
         if self._unit is None:
             self._find_unit(cells)
         cells = self._without_unit(cells)
-        start = self._rows + 1
+        for style, unreadable in self._unreadable.items():
+            wrong = pc.fill_null(pc.invert(pc.match_substring_regex(cells, style)), False)
+            unreadable.add(cells, wrong, self._rows + 1)
         self._rows += len(cells)
         self.n_values += len(cells) - cells.null_count
-        for style, unreadable in self._unreadable.items():
-            unreadable.add(cells, pc.fill_null(pc.invert(pc.match_substring_regex(cells, style)), False), start)
         if self._comma is None:
             commas = cells.filter(pc.fill_null(pc.match_substring(cells, ","), False))
             self._comma = commas[0].as_py() if len(commas) else None
@@ -127,13 +126,12 @@ class NumberStyle:
 
     def read(self, cells: Any) -> Any:
         """Return cells of the column as numbers."""
-        cells = self._without_unit(cells)
-        style = self.style
+        cells, style = self._without_unit(cells), self.style
         if self.n_unreadable:
             known = pc.fill_null(pc.match_substring_regex(cells, style), False)
             cells = pc.if_else(known, cells, pa.scalar(None, pa.string()))
-        if REMOVED_CHARACTERS[style]:
-            cells = pc.replace_substring(cells, REMOVED_CHARACTERS[style], "")
+        if style != PLAIN_NUMBER:
+            cells = pc.replace_substring(cells, "," if style == THOUSANDS_NUMBER else ".", "")
             cells = pc.replace_substring(cells, ",", ".")
         return pc.cast(pc.replace_substring_regex(cells, r"^\+", ""), pa.float64())
 
