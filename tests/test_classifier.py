@@ -237,6 +237,17 @@ def test_methods_have_the_messages_of_the_skeleton(name):
         assert str(raised.value) == str(expected.value).replace("Recorder", type(model).__name__)
 
 
+@pytest.mark.parametrize(
+    "form", [np.asarray, np.ndarray.tolist, pd.DataFrame, sparse.csr_matrix, lambda X: X.astype(object)]
+)
+def test_complex_numbers_are_refused_with_what_to_do(form):
+    X, y = np.arange(12.0).reshape(6, 2) * (1 + 1j), [0, 1] * 3
+    with pytest.raises(DataError, match=r"Complex data not supported.*columns of their own, such as numpy.hstack"):
+        Recorder().fit(form(X), y)
+    with pytest.raises(DataError, match="Complex data not supported"):
+        Recorder().fit(X.real, y).predict(form(X))
+
+
 def test_rows_to_predict_are_checked():
     model = Recorder()
     with pytest.raises(NotFittedError):

@@ -1,5 +1,6 @@
 """Cells of Excel sheets: nothing becomes a formula, nothing that Excel cannot hold gets in, digits are kept."""
 
+import gc
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -119,3 +120,14 @@ def test_too_many_rows_are_said_before_they_are_scored(
 def test_too_many_columns() -> None:
     with pytest.raises(DataError, match="16,385 columns; an Excel sheet holds 16,384"):
         cells.check_fits(1, 16_385, "it", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_a_full_disk_is_one_error(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """An archive that is open on the disk would complain again, below the message, when it is thrown away."""
+    target = tmp_path / "rows.xlsx"
+    target.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"), Writer(target, {}) as writer:
+        writer.write(pd.DataFrame({"x": [f"a cell {i}" for i in range(20_000)]}))
+    gc.collect()
+    assert not [each for each in recwarn if "ignored" in str(each.message)]  # pytest makes warnings of them

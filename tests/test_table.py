@@ -131,6 +131,7 @@ RNG = np.random.default_rng(0)
         (pd.Series([None] * 100, name="x"), "empty"),
         (pd.Series(["NA", "null"] * 50, name="x"), "empty"),
         (pd.Series([[1], [2]] * 50, name="x"), "lists or other objects"),
+        (pd.Series([1 + 2j, 3j] * 50, name="x"), "lists or other objects"),
     ],
 )
 def test_what_is_an_identifier(column, reason):

@@ -34,6 +34,10 @@ class Context:
     for_new_rows: bool = False
 
 
+NO_COMPLEX_NUMBERS = (
+    "Complex data not supported: X has complex numbers. Pass their real and imaginary parts as columns of their own, "
+    "such as numpy.hstack([X.real, X.imag])."
+)
 MAX_DENSE_BYTES = 2_000_000_000  # of sparse rows once they are dense
 
 
@@ -106,10 +110,7 @@ def _read_rows(model: Any, X: Any, **accept: Any) -> Any:
         rows = validate_data(model, X, dtype=[np.float64, np.float32], ensure_all_finite=False, **accept)
     except (TypeError, ValueError) as error:
         if "omplex" in str(error):  # words of scikit-learn for arrays, of Python for cells
-            raise DataError(
-                "Complex data not supported: X has complex numbers. Pass their real and imaginary parts as columns of "
-                "their own, such as numpy.hstack([X.real, X.imag])."
-            ) from None
+            raise DataError(NO_COMPLEX_NUMBERS) from None
         check_numeric(X, "deepsep.for_table")  # names the columns, if they are the problem
         raise
     check_finite(_as_matrix(rows), getattr(model, "feature_names_in_", None))
@@ -117,6 +118,8 @@ def _read_rows(model: Any, X: Any, **accept: Any) -> Any:
 
 
 def _dense(model: Any, X: Any) -> Array:
+    if X.dtype.kind == "c":
+        raise DataError(NO_COMPLEX_NUMBERS)
     n, d = X.shape
     if 4 * n * d > MAX_DENSE_BYTES:
         raise DataError(

@@ -52,7 +52,7 @@ def write_folder(
         if summary is not None:
             files[REPORT_FILE] = render(dict(summary), data_file=SUMMARY_FILE).encode()
             files[SUMMARY_FILE] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
-        files |= label_files(model, model.training, summary, escape_formulas=escape_formulas)
+        files |= label_files(model, model.training, summary, escape_formulas)
         own = (*MODEL_FILES, *PREDICTIONS_FILES, REPORT_FILE, SUMMARY_FILE, SUSPICIOUS_FILE, LABELS_FILE)
         install({**model_files(model), **files}, target, own)
     return list(files)
@@ -67,7 +67,9 @@ def read_labels_used(folder: Path) -> pd.DataFrame | None:
     return read_table(table, label=label, id=id)
 
 
-def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None, **of_writer: bool) -> dict[str, bytes]:
+def label_files(
+    model: Any, data: Training, summary: Mapping[str, Any] | None, *, escape_formulas: bool = False
+) -> dict[str, bytes]:
     """Return the labels of a fit as a file and, if labels were held out, those that are improbable.
 
     Origins of labels are those that were given: a guess stays a guess when the file is read again.
@@ -75,7 +77,11 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None, *
     at = data.labeled
     drawn = None if data.labels_drawn is None else data.labels_drawn[at]
     labels = {data.ids.name: data.ids.to_numpy()[at], data.label: data.y.to_numpy()[at], DRAWN_COLUMN: drawn}
-    files = {LABELS_FILE: as_file(pd.DataFrame(labels), LABELS_FILE, {DRAWN_COLUMN: pa.string()}, **of_writer)}
+    files = {
+        LABELS_FILE: as_file(
+            pd.DataFrame(labels), LABELS_FILE, {DRAWN_COLUMN: pa.string()}, escape_formulas=escape_formulas
+        )
+    }
     if summary is not None and summary["suspicious"] is not None:
         doubtful = pd.DataFrame(summary["suspicious"], columns=["id", *SUSPICIOUS_COLUMNS])
         doubtful = doubtful.rename(columns={} if data.ids.name in SUSPICIOUS_COLUMNS else {"id": data.ids.name})
@@ -83,13 +89,13 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None, *
         doubtful = doubtful_labels(suspicious_labels(model, ids=data.ids), len(model.classes_))
     else:
         return files
-    return files | {SUSPICIOUS_FILE: as_file(doubtful, SUSPICIOUS_FILE, {}, **of_writer)}
+    return files | {SUSPICIOUS_FILE: as_file(doubtful, SUSPICIOUS_FILE, {}, escape_formulas)}
 
 
-def as_file(frame: pd.DataFrame, name: str, types: Mapping[str, Any], **of_writer: bool) -> bytes:
+def as_file(frame: pd.DataFrame, name: str, types: Mapping[str, Any], escape_formulas: bool = False) -> bytes:
     """Return the content of a file of this name with a DataFrame; ``types`` are those of columns that may be empty."""
     with TemporaryDirectory() as folder:
         place = Path(folder, name)
-        with Writer(place, types, **of_writer) as writer:
+        with Writer(place, types, escape_formulas=escape_formulas) as writer:
             writer.write(frame)
         return place.read_bytes()

@@ -168,7 +168,7 @@ def score_file(
             for part_target, together in groupby(parts, key=lambda part: part.target):
                 names = [part.name for part in together if part.relative not in failed]
                 if names:
-                    journal.assemble(names, part_target, job.provenance, escape_formulas=escape_formulas)
+                    journal.assemble(names, part_target, job.provenance, escape_formulas)
             drift_file.unlink(missing_ok=True)  # it is about the earlier target
             if is_file:
                 os.replace(journal.out / goal.name, goal)

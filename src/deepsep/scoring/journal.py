@@ -105,7 +105,9 @@ class Journal:
         for path in (self.folder / "pieces").glob(f"{name}-*"):
             path.unlink(missing_ok=True)
 
-    def assemble(self, names: Iterable[str], target: Path, provenance: Mapping[str, Any], **of_writer: bool) -> None:
+    def assemble(
+        self, names: Iterable[str], target: Path, provenance: Mapping[str, Any], *, escape_formulas: bool = False
+    ) -> None:
         """Write the pieces of parts to their target, and leave them as they are: a run that is killed here resumes."""
         all_pieces = [piece for name in names for piece in self.pieces(name)]
         pieces = [piece for piece in all_pieces if piece.tally.rows] or all_pieces[:1]
@@ -116,7 +118,7 @@ class Journal:
             except OSError:  # not on this file system
                 shutil.copyfile(pieces[0].path, target)
             return
-        with Writer(target, {}, provenance, **of_writer) as writer:
+        with Writer(target, {}, provenance, escape_formulas=escape_formulas) as writer:
             for piece in pieces:
                 with pq.ParquetFile(piece.path, pre_buffer=False) as file:
                     for batch in file.iter_batches():
