@@ -68,7 +68,7 @@ def read_labels_used(folder: Path) -> pd.DataFrame | None:
 
 
 def label_files(
-    model: Any, data: Training, summary: Mapping[str, Any] | None, *, escape_formulas: bool = False
+    model: Any, data: Training, summary: Mapping[str, Any] | None, escape_formulas: bool = False
 ) -> dict[str, bytes]:
     """Return the labels of a fit as a file and, if labels were held out, those that are improbable.
 

@@ -106,7 +106,7 @@ class Journal:
             path.unlink(missing_ok=True)
 
     def assemble(
-        self, names: Iterable[str], target: Path, provenance: Mapping[str, Any], *, escape_formulas: bool = False
+        self, names: Iterable[str], target: Path, provenance: Mapping[str, Any], escape_formulas: bool = False
     ) -> None:
         """Write the pieces of parts to their target, and leave them as they are: a run that is killed here resumes."""
         all_pieces = [piece for name in names for piece in self.pieces(name)]
