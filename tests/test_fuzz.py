@@ -9,6 +9,8 @@ import json
 import lzma
 import os
 import sqlite3
+import subprocess
+import sys
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -28,6 +30,7 @@ from deepsep.scoring import score_file
 from deepsep.table import read_sample, read_table
 
 DAMAGED = Path(__file__).parent / "data" / "damaged"
+EDITED_MODELS = ("table-logistic-regression", "tsvm", "random-forest", "deepsep")
 SEEDS = int(os.environ.get("DEEPSEP_FUZZ_SEEDS", "300"))
 
 
@@ -220,3 +223,12 @@ def test_damaged_duckdb_files(tmp_path: Path) -> None:
         repr(read_table(query, label="seg", id="id"))
 
     assert problems(trial, range(SEEDS)) == []
+
+
+@pytest.mark.slow
+def test_edited_models_are_refused_or_give_probabilities(tmp_path: Path) -> None:
+    tool = Path(__file__).parents[1] / "tools" / "fuzz_models.py"
+    command = [sys.executable, str(tool), str(max(SEEDS // 10, 1)), "--only", *EDITED_MODELS]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "error when predicting" not in done.stdout, done.stdout + done.stderr
