@@ -1,6 +1,8 @@
 """``deepsep score``."""
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -196,3 +198,14 @@ def test_the_profile_respects_weights(people: Path, tmp_path: Path) -> None:
     assert profile.rows == len(counted)
     free = plan.shares[plan.levels.index("free")] if "free" in plan.levels else 1 - sum(plan.shares)
     assert free == pytest.approx((counted["plan"] == "free").mean(), abs=1e-5)
+
+
+@pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="needs a file system that takes any bytes")
+def test_paths_in_another_encoding_are_named(people: Path, model: Path) -> None:
+    """As all others are, where the locale is C and Python must not mend it."""
+    target = people.with_name(os.fsdecode("gr\u00f6\u00dfe.csv".encode("latin-1")))
+    result = run("score", model, people, "-o", target)
+    assert (result.exit_code, "Traceback" in result.stderr) == (2, False)
+    assert "gr\\udcf6\\udcdfe.csv" in result.stderr
+    assert "is not UTF-8, as paths must be. Rename the file, or set LC_ALL=C.UTF-8" in result.stderr
+    assert not [file for file in people.parent.iterdir() if file.name.startswith((".gr", "gr"))]

@@ -42,7 +42,12 @@ def writing(target: Path) -> Iterator[Path]:
 def replace_file(target: Path, content: bytes | str) -> None:
     """Write the content of a file; text in UTF-8."""
     with writing(target) as new:
-        new.write_bytes(content.encode() if isinstance(content, str) else content)
+        new.write_bytes(as_utf8(content) if isinstance(content, str) else content)
+
+
+def as_utf8(text: str) -> bytes:
+    """Return text for a file; what cannot be encoded, such as a path in another encoding, as escapes of JSON."""
+    return text.encode(errors="backslashreplace")
 
 
 def install(files: Mapping[str, bytes | Path], target: Path, own: Container[str]) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, doubtful_labels, suspicious_labels
-from deepsep.files.atomic import install
+from deepsep.files.atomic import as_utf8, install
 from deepsep.files.saving import MODEL_FILES, model_files
 from deepsep.model.predictions import Predictions
 from deepsep.model.training_table import Training
@@ -50,8 +50,8 @@ def write_folder(
         written = predictions.write(Path(scratch, name), escape_formulas=escape_formulas)
         files: dict[str, bytes | Path] = {name: written}
         if summary is not None:
-            files[REPORT_FILE] = render(dict(summary), data_file=SUMMARY_FILE).encode()
-            files[SUMMARY_FILE] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
+            files[REPORT_FILE] = as_utf8(render(dict(summary), data_file=SUMMARY_FILE))
+            files[SUMMARY_FILE] = as_utf8(json.dumps(summary, ensure_ascii=False, indent=1))
         files |= label_files(model, model.training, summary, escape_formulas)
         own = (*MODEL_FILES, *PREDICTIONS_FILES, REPORT_FILE, SUMMARY_FILE, SUSPICIOUS_FILE, LABELS_FILE)
         install({**model_files(model), **files}, target, own)

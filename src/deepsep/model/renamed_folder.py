@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from deepsep.classifiers.renaming import new_names
-from deepsep.files.atomic import install
+from deepsep.files.atomic import as_utf8, install
 from deepsep.files.manifest import read_folder
 from deepsep.files.saving import MODEL_FILES, model_files
 from deepsep.model.model_folder import (
@@ -77,9 +77,9 @@ def _of_classifier(folder: Path, names: Names) -> Iterator[tuple[str, bytes]]:
             yield name, _table(folder / name, names, columns)
     if (folder / SUMMARY_FILE).is_file():
         summary = _in_report(json.loads((folder / SUMMARY_FILE).read_bytes()), names)
-        yield SUMMARY_FILE, json.dumps(summary, ensure_ascii=False, indent=1).encode()
+        yield SUMMARY_FILE, as_utf8(json.dumps(summary, ensure_ascii=False, indent=1))
         if (folder / REPORT_FILE).is_file():
-            yield REPORT_FILE, render(summary, data_file=SUMMARY_FILE).encode()
+            yield REPORT_FILE, as_utf8(render(summary, data_file=SUMMARY_FILE))
 
 
 def _of_segments(

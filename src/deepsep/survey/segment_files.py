@@ -16,7 +16,7 @@ import pandas as pd
 from deepsep._version import __version__
 from deepsep.errors import DataError, listed
 from deepsep.evaluation.frames import check_id_name
-from deepsep.files.atomic import install
+from deepsep.files.atomic import as_utf8, install
 from deepsep.files.saving import model_files
 from deepsep.survey.answer_profiles import dump_names, suggest_names
 from deepsep.survey.choosing_k import reason_for_k
@@ -88,10 +88,10 @@ def write_segments(
         RESPONDENTS_FILE: parquet.getvalue(),
         PROFILES_FILE: profiles.to_csv(index=False, float_format="%.6g").encode(),
         NAMES_FILE: dump_names(names.tolist()).encode(),
-        SUMMARY_FILE: (json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
+        SUMMARY_FILE: as_utf8(json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n"),
     }
     if render is not None:
-        files[PAGE_FILE] = render(summary).encode()
+        files[PAGE_FILE] = as_utf8(render(summary))
     files |= {f"{MODEL_FOLDER}/{name}": content for name, content in model_files(model).items()}
     install(files, target, own=(RESPONDENTS_FILE, PROFILES_FILE, NAMES_FILE, SUMMARY_FILE, PAGE_FILE, MODEL_FOLDER))
     return summary
