@@ -158,7 +158,7 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
         message = f"{place}{error.strerror or error}. Check the path, the permissions and the disk."
         raise _end(error, message, ExitCode.FAILURE, debug) from None
     except UnicodeEncodeError as error:
-        message = f"{error.object!r} is not UTF-8, as paths must be. Rename the file, or set LC_ALL=C.UTF-8 in the environment."
+        message = f"{error.object!r} is not UTF-8, as paths must be. Rename the file, or set LC_ALL=C.UTF-8."
         raise _end(error, message, ExitCode.MISUSE, debug) from None
     except Exception as error:
         message = (
