@@ -10,8 +10,11 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.neighbors import NearestNeighbors
 
 from deepsep import Committee, InContext, load, save
+from deepsep.classifiers.committee.fits import twin_of
+from deepsep.classifiers.committee.members import USUAL_MEMBERS
 from deepsep.classifiers.in_context.spectral_map import SpectralMap
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ModelFileError
+from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
 
 accuracy = pytest.mark.usefixtures("shipped_network")
 
@@ -139,13 +142,71 @@ def test_no_unlabeled_rows():
         small().fit(X, truth)
 
 
-def test_a_committee_leaves_the_view_out_where_it_makes_no_sense():
-    X, truth = make_blobs(60, centers=2, n_features=3, random_state=0)
+def beside_a_linear_model(**settings):
     members = {"spectral": small(), "logistic-regression": "logistic-regression"}
+    return Committee(members=members, effort="fast", n_jobs=1, random_state=0, student=False, **settings)
+
+
+FEW = make_blobs(18, centers=2, n_features=3, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "why"),
+    [
+        (FEW[0], partly(FEW[1], 12), "at least 20 different rows, and there are"),
+        (np.tile(FEW[0], (5, 1)), partly(np.tile(FEW[1], 5), 12), "at least 20 different rows, and there are 18"),
+    ],
+    ids=["fewer rows than neighbours", "few different rows"],
+)
+def test_a_committee_leaves_the_view_out_of_too_few_rows(X, y, why):
+    with pytest.warns(DeepSepWarning, match=rf"left out of the committee: spectral \(.*{why}"):
+        model = beside_a_linear_model().fit(X, y)
+    assert list(model.members_) == ["logistic-regression"]
+    assert np.isfinite(model.label_distributions_).all()
+
+
+def test_a_committee_leaves_the_view_out_without_unlabeled_rows():
+    X, truth = make_blobs(60, centers=2, n_features=3, random_state=0)
     left_out = pytest.warns(DeepSepWarning, match=r"left out of the committee: spectral \(.*there are none")
     with pytest.warns(LabelWarning, match="no unlabelled rows"), left_out:
-        model = Committee(members=members, n_jobs=1, random_state=0).fit(X, truth)
+        model = beside_a_linear_model().fit(X, truth)
     assert list(model.members_) == ["logistic-regression"]
+
+
+@pytest.mark.filterwarnings("ignore:.*constant")
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda X: np.column_stack([X, np.full(len(X), 7.0), X, X[:, ::-1]]),  # constant and duplicated columns
+        lambda X: X[:, :1],  # one principal component
+        lambda X: np.column_stack([X, 1e3 * (np.arange(len(X)) % 2)]),  # parts that nothing connects
+        lambda X: (X > X.mean(axis=0)).astype(float) + np.arange(len(X))[:, None] % 40,  # few different values
+    ],
+    ids=["columns", "one component", "parts", "few values"],
+)
+def test_a_committee_keeps_the_view_of_odd_columns(shape):
+    X, truth = make_blobs(150, centers=2, n_features=3, random_state=0)
+    model = beside_a_linear_model().fit(shape(X), partly(truth))
+    assert set(model.members_) == {"spectral", "logistic-regression"}
+    assert np.isfinite(model.label_distributions_).all()
+
+
+def test_the_usual_committee_has_the_view_and_its_twin_does_without():
+    X, truth = make_blobs(120, centers=2, n_features=3, cluster_std=3, random_state=0)
+    model = Committee(twins=True, n_jobs=1, random_state=0).fit(X, partly(truth, 20))
+    assert 0 < model.weights_["in-context-spectral"] < model.weights_["in-context"]
+    held_out = model.out_of_fold_
+    assert twin_of("in-context") in held_out.p
+    assert twin_of("in-context-spectral") not in held_out.p
+    assert not held_out.failures
+    # The twin of the committee is that of the others, with their usual weights.
+    others = {seat.name: seat.weight for seat in USUAL_MEMBERS if seat.name != "in-context-spectral"}
+    alone = np.stack([held_out.p.get(twin_of(name), held_out.p[name]) for name in others])
+    weight = np.ones(len(held_out.rows))
+    labels = HeldOutLabels(held_out.codes, held_out.rows, held_out.fold, weight, weight > 0, 1)
+    usual = np.array(list(others.values()))
+    pool = fit_pool(alone, labels, usual=usual / usual.sum(), shares=model.population_shares_)
+    np.testing.assert_array_equal(held_out.p[twin_of("committee")], pool.held_out)
 
 
 # -- predictions ---------------------------------------------------------------------------------------------

@@ -19,7 +19,15 @@ from deepsep.networks.one_hot import OneHotAverage
 
 if TYPE_CHECKING:
     from deepsep.networks.autoencoder import pretrain
-    from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member, pool
+    from deepsep.networks.context_view import (
+        MOST_COLUMNS,
+        ContextView,
+        Member,
+        components_of,
+        draw_columns,
+        draw_member,
+        pool,
+    )
     from deepsep.networks.loop import adam, tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, StepSettings, train_steps
     from deepsep.networks.pretrained import WEIGHTS_SHA256, pretrained_network
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from deepsep.networks.torch_network import TorchNetwork, default_encoder
 
 __all__ = [
+    "MOST_COLUMNS",
     "WEIGHTS_SHA256",
     "Architecture",
     "Batch",
@@ -61,6 +70,7 @@ __all__ = [
 _HOME = {
     "Batch": "deepsep.networks.mixed_batches",
     "ContextView": "deepsep.networks.context_view",
+    "MOST_COLUMNS": "deepsep.networks.context_view",
     "Member": "deepsep.networks.context_view",
     "OnStep": "deepsep.networks.mixed_batches",
     "StepSettings": "deepsep.networks.mixed_batches",

@@ -91,6 +91,16 @@ def twin_of(name: str) -> str:
     return f"{name}, labelled rows alone"
 
 
+def has_twin(member: Any) -> bool:
+    """Return whether a member learns from unlabelled rows, and could do without."""
+    return uses_unlabeled(member) and not needs_unlabeled(member)
+
+
+def needs_unlabeled(member: Any) -> bool:
+    """Return whether a member cannot be fitted to labelled rows alone."""
+    return bool(getattr(member, "needs_unlabeled", False))
+
+
 def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labeled: int, n_folds: int) -> list[Task]:
     """Return all fits in their order: to all rows, then fold by fold, each with the longest fits first.
 
@@ -191,7 +201,7 @@ def candidates_for(members: Mapping[str, Any], *, twins: bool = False) -> dict[s
     most = {name: getattr(member, "context_size", None) for name, member in members.items()}
     candidates = {name: Candidate(member, most_unlabeled=most[name]) for name, member in members.items()}
     if twins:
-        learners = {name: member for name, member in members.items() if uses_unlabeled(member)}
+        learners = {name: member for name, member in members.items() if has_twin(member)}
         candidates |= {twin_of(name): Candidate(member, labeled_only=True) for name, member in learners.items()}
     return candidates
 
