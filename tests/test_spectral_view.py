@@ -180,7 +180,7 @@ def test_a_committee_leaves_the_view_out_without_unlabeled_rows():
         lambda X: np.column_stack([X, np.full(len(X), 7.0), X, X[:, ::-1]]),  # constant and duplicated columns
         lambda X: X[:, :1],  # one principal component
         lambda X: np.column_stack([X, 1e3 * (np.arange(len(X)) % 2)]),  # parts that nothing connects
-        lambda X: (X > X.mean(axis=0)).astype(float) + np.arange(len(X))[:, None] % 40,  # few different values
+        lambda X: (X.mean(axis=0) < X).astype(float) + np.arange(len(X))[:, None] % 40,  # few different values
     ],
     ids=["columns", "one component", "parts", "few values"],
 )

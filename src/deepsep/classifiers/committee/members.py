@@ -68,7 +68,7 @@ USUAL_MEMBERS = (
         "in-context",
         "classes that are clusters of any shape, given unlabelled rows",
         0.05,
-        {"view": "spectral", "n_members": 2},
+        {"view": "spectral", "n_members": 1},
         ("normal", "best"),
     ),
     UsualMember("lightgbm-few-labels", "lightgbm-few-labels", "interactions of columns, given enough labels", 0.05),
