@@ -15,6 +15,7 @@ from deepsep.classifiers.committee.members import USUAL_MEMBERS
 from deepsep.classifiers.in_context.spectral_map import SpectralMap
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ModelFileError
 from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
+from deepsep.report.provenance import rows_in_model
 
 accuracy = pytest.mark.usefixtures("shipped_network")
 
@@ -263,11 +264,14 @@ def test_a_row_of_weight_zero_is_not_in_the_graph(fitted):
     np.testing.assert_array_equal(weighted.predict_proba(X), alone.predict_proba(X))
 
 
-def test_the_graph_has_at_most_ten_thousand_rows(tmp_path, monkeypatch):
+def test_the_graph_has_a_limited_number_of_rows_that_the_model_contains(tmp_path, monkeypatch):
     monkeypatch.setattr("deepsep.classifiers.in_context.in_context.MAX_GRAPH_ROWS", 400)
     X, truth = make_blobs(700, centers=3, n_features=6, random_state=0)
-    save(small(context_size=100).fit(X, partly(truth)), tmp_path / "model")
+    model = small(context_size=100).fit(X, partly(truth))
+    save(model, tmp_path / "model")
     assert load_file(tmp_path / "model" / "arrays.safetensors")["graph/rows"].shape == (400, 6)
+    assert rows_in_model(model) == rows_in_model(load(tmp_path / "model")) == 400
+    assert set(model.context_.tolist()) < set(model.graph_.tolist())
 
 
 def test_a_saved_model_predicts_the_same_bits(fitted, tmp_path):

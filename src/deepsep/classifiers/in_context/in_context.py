@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # The weights of the views without evidence. One member stands for all in the folds, and averaging members helps the
 # view of columns more.
 USUAL_WEIGHTS = {"columns": 0.6, "components": 0.4}
-MAX_GRAPH_ROWS = 10_000
+MAX_GRAPH_ROWS = 4_000
 
 
 class _Context(NamedTuple):
@@ -61,7 +61,7 @@ class InContext(WithPriors):
     million.
 
     A fitted model, and so a saved one, **contains rows of the training table**, those of its context; ``context_size``
-    limits their number. With ``view="spectral"`` it also contains up to 10,000 rows as principal components.
+    limits their number. With ``view="spectral"`` it also contains up to 4,000 rows as principal components.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class InContext(WithPriors):
         Input of the network: the columns as they are, which suits surveys and most company tables; their first 40
         principal components, which suit many correlated numbers; or both, averaged with weights from held-out labelled
         rows (``view_weights_``). Both take a little more than twice as long. "spectral": coordinates in a graph of
-        nearest neighbours among up to 10,000 rows, most of them unlabelled, which suit tables whose classes are
+        nearest neighbours among up to 4,000 rows, most of them unlabelled, which suit tables whose classes are
         clusters; it needs unlabelled rows.
     n_members : int, default=4
         Number of members of each view. More members take more time and are slightly more accurate. With more than 128
@@ -97,6 +97,9 @@ class InContext(WithPriors):
         Class probabilities of the training rows. Labelled rows are predicted like others.
     context_ : array of int
         The training rows in the context, labelled ones first; a row of weight k may occur k times.
+    graph_ : array of int
+        The training rows in the graph of nearest neighbours: those of the context and others. Only with
+        ``view="spectral"``.
     columns_ : array (n_members, k) of int
         The columns that each member sees in the view of columns. Columns that are constant in the context are left out.
     view_weights_ : dict of str to float
@@ -159,6 +162,7 @@ class InContext(WithPriors):
         self._weights = networks.WEIGHTS_SHA256
         self._device = choose_device(self.device)
         self._draw(rows, rng)
+        self._forget("graph_")
         self._graph = self._draw_graph(rows, rng) if self.view == "spectral" else None
         self._draw_members(rng)
         self.view_weights_ = self._weigh_views(rng)
@@ -191,6 +195,7 @@ class InContext(WithPriors):
         room = max(0, MAX_GRAPH_ROWS - len(self.context_))
         if len(others) > room:
             others = rng.permutation(order_by_content(rows.X, others))[:room]
+        self.graph_ = np.concatenate([self.context_, others])
         some = self._scale(np.concatenate([self._context.values, rows.X[others]]))
         return SpectralMap.of(some[: len(self.context_)], some)
 
@@ -334,7 +339,7 @@ class InContext(WithPriors):
 
         The folder contains rows of the training table, those of ``context_``, with their labels, which the model
         needs to predict. Fit with a smaller ``context_size`` to keep fewer. With ``view="spectral"`` it also contains
-        up to 10,000 rows as principal components, without labels.
+        up to 4,000 rows as principal components, without labels.
         """
         super().save(path)
 
@@ -349,7 +354,7 @@ class InContext(WithPriors):
             "estimated_shares_interval_": self.estimated_shares_interval_,
         }
         if self._graph is not None:
-            arrays |= self._graph.to_arrays()
+            arrays |= {"graph_": self.graph_, **self._graph.to_arrays()}
         for name, members in self._members.items():
             for part in ("columns", "identities", "codings"):
                 arrays[f"{name}/{part}"] = np.stack([getattr(member, part) for member in members])
@@ -377,7 +382,10 @@ class InContext(WithPriors):
             raise ModelFileError("the context of the model has labels beyond its classes. Save the model again.")
         self._context = _Context.of(rows, codes)
         self._members = {name: _take_members(arrays, name, c) for name in self.view_weights_}
-        self._graph = SpectralMap.from_arrays(arrays, d) if "spectral" in self._members else None
+        self._graph = None
+        if "spectral" in self._members:
+            self.graph_ = checked_array(arrays, "graph_", (None,), "i")
+            self._graph = SpectralMap.from_arrays(arrays, d)
         # A model that was fitted on a GPU can be loaded without one.
         self._device = choose_device("auto" if self.device == "cuda" else self.device)
         if self._weights != networks.WEIGHTS_SHA256:
