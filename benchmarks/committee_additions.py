@@ -102,7 +102,7 @@ def run(a):
     if not a.out.exists():
         a.out.write_text(",".join(COLUMNS) + "\n")
     done = set(pd.read_csv(a.out)[KEY].itertuples(index=False, name=None))
-    names = [name for name in table_names(a.folder) if name != "digits"]
+    names = a.tables.split(",") if a.tables else [name for name in table_names(a.folder) if name != "digits"]
     for labels in map(int, a.labels.split(",")):
         for table in names:
             if (a.how, table, labels, a.seed) in done:
@@ -142,6 +142,7 @@ def main(arguments=None):
     commands = parser.add_subparsers(required=True)
     runs = commands.add_parser("run")
     runs.add_argument("folder")
+    runs.add_argument("--tables", help="default: all")
     runs.add_argument("--how", choices=["quota", "random"], default="quota")
     runs.add_argument("--labels", default="35,125,500")
     runs.add_argument("--seed", type=int, default=12)
