@@ -9,9 +9,8 @@ stratified folds, shuffled by the seed; the score is the average precision, weig
 that of the second. The stored scores are of seed 0. Each model is fitted with the rows of the test fold as unlabelled
 rows or, with `--without-unlabelled`, to the training rows alone. Cells that are done are not run again.
 
-The committee's members are measured as well, and the committee that they make without the spectral view: where a table
-has at most 72 columns, that is the committee of the version before. On the others it was run with that version and
-`--version before`.
+The committee's members are measured as well. Where a table has at most 72 columns, the committee is that of the version
+before; on the others that was run with the version before and `--version before`.
 """
 
 import os
@@ -47,8 +46,7 @@ COLUMNS = (
 )
 KEY = list(COLUMNS[:6])
 MODELS = ("committee",)
-SPECTRAL = "in-context-spectral"
-FOREST, COMMITTEE, WITHOUT, BEFORE = "random_forest", "committee", "committee, without the spectral view", "before"
+FOREST, COMMITTEE, BEFORE = "random_forest", "committee", "before"
 FIGURES = ("mean", "low", "high", "median", "mean without hills", "median without hills")
 HILLS = ("hill-valley-with-noise", "hill-valley-without-noise")
 
@@ -74,28 +72,6 @@ def measure(p, truth, n_classes):
         score = average_precision_score(np.eye(n_classes)[truth], p, average="weighted")
     loss = log_loss(truth, p, labels=np.arange(n_classes))
     return round(float(score), 5), round(100 * float(np.mean(p.argmax(1) == truth)), 3), round(float(loss), 5)
-
-
-def without_spectral(committee):
-    """Return the probabilities of the unlabelled rows by a fitted committee without its spectral view."""
-    from deepsep.classifiers.committee.members import USUAL_MEMBERS
-    from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
-
-    names, held_out = [name for name in committee.members_ if name != SPECTRAL], committee.out_of_fold_
-    weights = {seat.name: seat.weight for seat in USUAL_MEMBERS}
-    usual = np.array([weights[name] for name in names])
-    fair = committee.label_origins_.fair[held_out.rows]
-    labels = HeldOutLabels(held_out.codes, held_out.rows, held_out.fold, np.ones(len(fair)), fair, 1)
-    everyone = np.stack([committee.members_[name].label_distributions_ for name in names])
-
-    def estimate(mixture):
-        return mixture(everyone[:, unlabeled]).mean(axis=0)
-
-    unlabeled = np.isin(np.arange(everyone.shape[1]), held_out.rows, invert=True)
-    by_quota = committee.label_origins_.basis == "quota" and unlabeled.any()
-    unseen = np.stack([held_out.p[name] for name in names])
-    pool = fit_pool(unseen, labels, usual=usual / usual.sum(), estimate_shares=estimate if by_quota else None)
-    return pool.mixture(everyone)
 
 
 def run_cell(folder, version, table, labels, seed, fold, unlabeled, models):
@@ -132,8 +108,6 @@ def run_cell(folder, version, table, labels, seed, fold, unlabeled, models):
             X = None if unlabeled else model[:-1].transform(frame.iloc[test])
             for member, each in fitted.members_.items():
                 add(f"committee: {member}", each.label_distributions_ if unlabeled else each.predict_proba(X), classes)
-            if unlabeled and SPECTRAL in fitted.members_:
-                add(WITHOUT, without_spectral(fitted), fitted.classes_)
     return lines
 
 
@@ -148,7 +122,7 @@ def run(a):
         (a.version, name, labels, seed, fold, not a.without_unlabelled)
         for seed in range(a.seed, a.seed + a.seeds)
         for labels in a.labels.split(",")
-        for fold in range(4)
+        for fold in range(a.folds)
         for name in names
     ]
     todo = [cell for cell in cells if tuple(map(str, cell)) not in done]
@@ -181,9 +155,9 @@ def our_scores(frame, unlabeled=True, labels="all", seed=0):
     """Return the scores of our models by name; the committee of the version before is called so."""
     mine = frame[(frame["unlabelled"] == unlabeled) & (frame["labels"] == labels) & (frame["seed"] == seed)]
     now = mine[mine["version"] == "now"]
-    found = {name: by_table(part) for name, part in now.groupby("model") if name != WITHOUT}
+    found = {name: by_table(part) for name, part in now.groupby("model")}
     before = mine[(mine["version"] == BEFORE) & (mine["model"] == COMMITTEE)]
-    same = now[(now["model"] == WITHOUT) & ~now["table"].isin(before["table"])]
+    same = now[(now["model"] == COMMITTEE) & ~now["table"].isin(before["table"])]
     return found | {f"{COMMITTEE}, {BEFORE}": by_table(pd.concat([before, same]))}
 
 
@@ -223,6 +197,7 @@ def main(arguments=None):
     parser.add_argument("--labels", default="all", help="all, or numbers, such as 35,125")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--folds", type=int, default=4, help="first folds, of four")
     parser.add_argument("--tables")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--without-unlabelled", action="store_true")

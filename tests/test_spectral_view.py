@@ -11,7 +11,6 @@ from sklearn.neighbors import NearestNeighbors
 
 from deepsep import Committee, InContext, load, save
 from deepsep.classifiers.committee.fits import twin_of
-from deepsep.classifiers.committee.members import USUAL_MEMBERS
 from deepsep.classifiers.in_context.spectral_map import SpectralMap
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ModelFileError
 from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
@@ -192,21 +191,19 @@ def test_a_committee_keeps_the_view_of_odd_columns(shape):
     assert np.isfinite(model.label_distributions_).all()
 
 
-def test_the_usual_committee_has_the_view_and_its_twin_does_without():
+def test_the_twin_of_a_committee_does_without_the_view():
     X, truth = make_blobs(120, centers=2, n_features=3, cluster_std=3, random_state=0)
-    model = Committee(twins=True, n_jobs=1, random_state=0).fit(X, partly(truth, 20))
-    assert 0 < model.weights_["in-context-spectral"] < model.weights_["in-context"]
+    members = {"spectral": small(), "tsvm": "tsvm", "logistic-regression": "logistic-regression"}
+    model = Committee(members=members, twins=True, n_jobs=1, random_state=0).fit(X, partly(truth, 20))
     held_out = model.out_of_fold_
-    assert twin_of("in-context") in held_out.p
-    assert twin_of("in-context-spectral") not in held_out.p
+    assert twin_of("tsvm") in held_out.p
+    assert twin_of("spectral") not in held_out.p
     assert not held_out.failures
     # The twin of the committee is that of the others, with their usual weights.
-    others = {seat.name: seat.weight for seat in USUAL_MEMBERS if seat.name != "in-context-spectral"}
-    alone = np.stack([held_out.p.get(twin_of(name), held_out.p[name]) for name in others])
+    alone = np.stack([held_out.p[twin_of("tsvm")], held_out.p["logistic-regression"]])
     weight = np.ones(len(held_out.rows))
     labels = HeldOutLabels(held_out.codes, held_out.rows, held_out.fold, weight, weight > 0, 1)
-    usual = np.array(list(others.values()))
-    pool = fit_pool(alone, labels, usual=usual / usual.sum(), shares=model.population_shares_)
+    pool = fit_pool(alone, labels, usual=np.full(2, 0.5), shares=model.population_shares_)
     np.testing.assert_array_equal(held_out.p[twin_of("committee")], pool.held_out)
 
 

@@ -950,7 +950,6 @@ class SmallTables(Results):
         "committee, before": "deepsep, committee before",
         "committee: in-context": "deepsep, in-context, columns",
         "committee: in-context-components": "deepsep, in-context, components",
-        "committee: in-context-spectral": "deepsep, in-context, spectral",
         "tabicl": "TabICLv2",
         "tabpfn3": "TabPFN-3",
         "tabfm": "TabFM",
@@ -985,9 +984,9 @@ class Additions(Results):
 
     FIGURES: ClassVar = {"accuracy": (100, 1), "log_loss": (1, 3)}
     PAIRS: ClassVar = {
-        "a member sees 128 columns, tables with more than 72": ("in-context", "in-context, 72 columns"),
-        "the committee of such members, same tables": ("committee, 128 columns", "committee, before"),
-        "the committee with the spectral view, all tables": ("committee", "committee, 128 columns"),
+        "the network with 128 columns, tables with more than 72": ("in-context", "in-context, 72 columns"),
+        "its committee, the same tables": ("committee", "committee, before"),
+        "a committee with the spectral view, all tables": ("committee with the spectral view", "committee"),
     }
 
     @cached_property
@@ -1000,7 +999,7 @@ class Additions(Results):
         frame = self.cells
         for column, wanted in where.items():
             frame = frame[frame[column] == wanted]
-        if "128" in mine or "72" in other:
+        if other != "committee":
             frame = frame[frame["columns"] > 72]
         wide = frame.pivot_table(index=["table", "how", "labels", "seed"], columns="variant", values=figure)
         gain = self.FIGURES.get(figure, (1, 1))[0] * (wide[mine] - wide[other])

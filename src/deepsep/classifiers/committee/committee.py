@@ -53,7 +53,7 @@ class Committee(WithPriors):
     members : list or dict, optional
         Names of methods, estimators, or a dict of name to either. None: forests (random forest and extra trees),
         DeepSep and LightGBM with settings for few labels; unless the effort is "fast", the in-context network in its
-        three views as well.
+        two views as well.
     effort : {"fast", "normal", "best"}, default="normal"
         Amount of computation: "fast" has three folds and no in-context network, "normal" has five folds, and "best"
         ten, repeated three times if labels are few.

@@ -63,14 +63,6 @@ USUAL_MEMBERS = (
         {"view": "components", "n_members": 2},
         ("normal", "best"),
     ),
-    UsualMember(
-        "in-context-spectral",
-        "in-context",
-        "classes that are clusters of any shape, given unlabelled rows",
-        0.05,
-        {"view": "spectral", "n_members": 1},
-        ("normal", "best"),
-    ),
     UsualMember("lightgbm-few-labels", "lightgbm-few-labels", "interactions of columns, given enough labels", 0.05),
 )
 
