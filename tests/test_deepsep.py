@@ -21,7 +21,7 @@ from deepsep.classifiers.declared_settings import settings as with_settings
 from deepsep.core.probability import fit_temperature, round_weights, smooth_labels, temper
 from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning, StopTraining
 from deepsep.networks import NumpyNetwork
-from deepsep.networks.average import NetworkAverage
+from deepsep.networks.frozen import NetworkAverage
 
 QUICK = {
     "initial_epochs": 15,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
 
@@ -26,6 +26,13 @@ def shown(value: Any) -> str:
     return repr(value)
 
 
+def listed(words: Iterable[str], most: int = 5) -> str:
+    """Return the first words with commas, and how many more there are."""
+    words = list(words)
+    more = len(words) - most
+    return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 class Setting(NamedTuple):
     """A setting in a message, with or without a value: ``encoding='cp1251'`` in Python."""
 
@@ -38,13 +45,6 @@ class Setting(NamedTuple):
 
 class Worded(Exception):
     """An error or warning whose message has ``{name}`` in place of each setting.
-
-    Parameters
-    ----------
-    text : str
-        The message.
-    **settings : Setting
-        The setting for each name in braces.
 
     Examples
     --------
