@@ -14,7 +14,7 @@ from in_context import TINY
 from safetensors.torch import load_file, save_file
 from sklearn.datasets import make_blobs, make_moons
 
-from deepsep import InContext, load, networks, save
+from deepsep import Committee, InContext, load, networks, save
 from deepsep.classifiers.in_context.context_draw import draw_context
 from deepsep.core.probability import mixture_weights
 from deepsep.core.training_rows import TrainingRows
@@ -427,6 +427,17 @@ def test_a_model_of_other_weights_opens_and_says_so(fitted, tmp_path, monkeypatc
     with again_says:
         twice = load(tmp_path / "again")
     np.testing.assert_array_equal(twice.predict_proba(X), p)
+
+
+def test_a_committee_of_other_weights_opens_too(tmp_path, monkeypatch):
+    X, y, _ = table(60)
+    members = {"network": small(context_size=40), "logistic-regression": "logistic-regression"}
+    model = Committee(members=members, effort="fast", n_jobs=1, student=False, random_state=0).fit(X, y)
+    save(model, tmp_path / "model")
+    monkeypatch.setattr("deepsep.networks.WEIGHTS_SHA256", "0" * 64, raising=False)
+    with pytest.warns(DeepSepWarning, match="other weights .* accuracy that it stated after the fit does not hold"):
+        again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))  # the same network here
 
 
 @pytest.fixture
