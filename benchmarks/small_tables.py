@@ -187,7 +187,8 @@ def summarize(a):
     print(lines.sort_values("mean", key=pd.to_numeric, ascending=False).to_string(index=False))
     print("\nby table:\n")
     columns = {name: gains(each[each.index.isin(folds)], forest) for name, each in (ours | stored).items()}
-    print(pd.DataFrame(columns)[[COMMITTEE, f"{COMMITTEE}, {BEFORE}", "tabicl", "tabpfn3", "catboost"]].round(1))
+    some = [COMMITTEE, f"{COMMITTEE}, {BEFORE}", "tabicl", "tabpfn3", "catboost"]
+    print(pd.DataFrame(columns)[some].round(1).to_string())
 
 
 def main(arguments=None):
