@@ -661,6 +661,8 @@ def test_a_reader_stays_a_reader(base: Base) -> None:
 @pytest.mark.parametrize("base", ["duckdb"], indirect=True)
 @pytest.mark.parametrize("sql", ["from people", "table people", "pivot people on plan using count(*)"])
 def test_queries_in_the_words_of_duckdb(base: Base, sql) -> None:
+    if sql.startswith("pivot") and pytest.importorskip("duckdb").__version__ < "2":
+        pytest.skip("a pivot is several statements")
     assert len(read_table(base.query(f"{sql} -- all\n;"), id="customer")) == ROWS
 
 
