@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.datasets import make_blobs, make_moons
 
-from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
+from deepsep.zoo.graphs import graph
 
 
 def segments(n, labeled, *, classes=3, n_features=5, cluster_std=3.0, seed=0):
@@ -35,5 +35,5 @@ def blobs(n=150, labeled=4, seed=0):
 
 def affinities(X, k=10):
     """Return the graph of the nearest neighbours of rows."""
-    distance, index = neighbours(X, k)
-    return connect(index, np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))
+    distance, index = graph.neighbours(X, k)
+    return graph.connect(index, graph.affinities(distance))

@@ -22,7 +22,7 @@ from deepsep.core.probability import fit_temperature, round_weights, smooth_labe
 from deepsep.core.training_rows import Context
 from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning, StopTraining
 from deepsep.networks import NumpyNetwork
-from deepsep.networks.average import NetworkAverage
+from deepsep.networks.frozen import NetworkAverage
 
 PATIENCE = 600  # seconds: nothing waits so long but on a machine that is far too busy
 QUICK = {

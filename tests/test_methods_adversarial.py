@@ -17,6 +17,8 @@ from deepsep.errors import ParameterError
 from deepsep.networks import TorchNetwork
 from deepsep.zoo.adversarial.feature_matching import Density
 from deepsep.zoo.adversarial.generative_adversarial import (
+    Generator,
+    PairJudge,
     entropy,
     made_loss,
     made_scores,
@@ -25,7 +27,6 @@ from deepsep.zoo.adversarial.generative_adversarial import (
     real_loss,
     undisturbed,
 )
-from deepsep.zoo.adversarial.generators import Generator, PairJudge
 from deepsep.zoo.adversarial.triple_gan import judge_loss_of, mean_log_fake, mean_log_real
 
 METHODS = [FeatureMatchingGAN, ComplementGAN, TripleGAN]

@@ -21,15 +21,15 @@ from deepsep.classifiers import (  # noqa: E402
 from deepsep.networks import NumpyNetwork  # noqa: E402
 from deepsep.networks.mixed_batches import StepSettings, train_steps  # noqa: E402
 from deepsep.zoo.consistency.ladder import Combinator, Ladder, denoising_costs  # noqa: E402
-from deepsep.zoo.generative.variational import (  # noqa: E402
+from deepsep.zoo.generative.variational_autoencoder import (  # noqa: E402
     VAE,
     ConditionalVAE,
     kl_to_standard_normal,
     marginal_bound,
+    mean_over_rows,
     normal_log_density,
     reparametrise,
 )
-from deepsep.zoo.generative.variational_autoencoder import mean_over_rows  # noqa: E402
 from deepsep.zoo.graphs.graph import one_hot  # noqa: E402
 from deepsep.zoo.propagation.embedding_propagation import (  # noqa: E402  # noqa: E402  # noqa: E402
     aggregation_loss,

@@ -21,7 +21,8 @@ from deepsep import load, save
 from deepsep.classifiers import DeepKernel, NullCategoryGP
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.kernels.deep_kernel import FrozenKernel, KernelHead, centred_targets
-from deepsep.zoo.transductive.null_category import (
+from deepsep.zoo.transductive.null_category_gp import (
+    InducingFeatures,
     NullCategory,
     SitePlan,
     expected_log_likelihood,
@@ -31,7 +32,6 @@ from deepsep.zoo.transductive.null_category import (
     offset_for,
     share_of_positive,
 )
-from deepsep.zoo.transductive.null_category_gp import InducingFeatures
 
 LONG = SitePlan(rounds=5, max_iter=2000, damping=0.5, tol=1e-10)
 

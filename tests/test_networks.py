@@ -432,33 +432,10 @@ def test_read_only_rows_and_other_types_are_taken():
 
 
 @pytest.mark.parametrize("make", [numpy_net, torch_net])
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"targets": np.ones((50, C + 1))}, "targets"),
-        ({"X": np.ones((50, D + 1))}, "shape"),
-        ({"loss": "hinge"}, "hinge"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"weight": np.zeros(50)}, "zero"),
-        ({"weight": -np.ones(50)}, "negative"),
-        ({"weight": np.ones(49)}, "49"),
-        ({"X": np.ones((0, D)), "targets": np.ones((0, C))}, "no rows"),
-    ],
-)
-def test_errors_name_the_value(make, change, message):
+def test_rows_of_another_width_are_refused(make):
     X, targets, _ = data()
-    arguments = {"X": X, "targets": targets, **PHASE, "rng": np.random.default_rng(0), **change}
-    with pytest.raises(ValueError, match=message):
-        make().train(**arguments)
-
-
-def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match="3 layers"):
-        numpy_net(l2=(1.0, 2.0))
-    with pytest.raises(ValueError, match="negative"):
-        torch_net(l2=-1.0)
-    with pytest.raises(ValueError, match="dropout"):
-        numpy_net(dropout=1.0)
+    with pytest.raises(ValueError, match="shape"):
+        make().train(X[:, :-1], targets, rng=np.random.default_rng(0), **PHASE)
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])

@@ -7,6 +7,8 @@ roles, which become links and plain characters. At the end, pages that would ask
 from __future__ import annotations
 
 import re
+from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +79,19 @@ def _cell(text: str | None) -> str:
 
 
 class PlainRoles(griffe.Extension):
-    """Turn Sphinx's roles in docstrings into links within the reference, code, and plain characters."""
+    """Turn Sphinx's roles in docstrings into links within the reference, code, and plain characters.
+
+    The docstring of a method is the complete one, with the settings and attributes of its bases.
+    """
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the docstring of an object that was loaded."""
         if obj.docstring is not None:
+            if isinstance(obj, griffe.Class) and any(
+                each.callable_path.endswith("settings") for each in obj.decorators
+            ):
+                made = getattr(import_module(obj.module.path), obj.name)
+                obj.docstring.value = cleandoc(made.__doc__)
             obj.docstring.value = ROLE.sub(_role, obj.docstring.value)
 
 

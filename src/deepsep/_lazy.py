@@ -9,15 +9,7 @@ from typing import Any
 
 
 def lazy_names(package: str, home: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package.
-
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    home : mapping
-        Public name → the module that holds it, or the module itself.
-    """
+    """Return ``__getattr__`` and ``__dir__`` for a package; ``home`` has each public name's module."""
 
     def __getattr__(name: str) -> Any:
         own = sys.modules[package]

@@ -21,27 +21,15 @@ ID_COLUMN = "food"
 FOODS_FILE, SORTED_FILE, NEWCOMERS_FILE = "foods.parquet", "sorted.csv", "newcomers.parquet"
 MODEL_FOLDER, SCORED_FILE = "model", "scored.parquet"
 N_PRODUCTS, N_LABELS, N_LATER = 2_000, 100, 500  # products, those with a known aisle, and products that arrive later
-SUPERVISED_METHODS = (
-    "random-forest",
-    "lightgbm-few-labels",
-    "logistic-regression",
-)  # methods that the model is compared with
 
 
 @dataclass(frozen=True)
 class Story:
-    """Contents of the demo's files.
+    """Contents of the demo's files."""
 
-    Attributes
-    ----------
-    aisle : Series
-        The true aisle of every food in ``foods.parquet``, by its name; most of it is hidden from the models.
-    n_columns : int
-        Number of columns of ``foods.parquet`` besides the name.
-    """
-
+    # The true aisle of every food in ``foods.parquet``, by its name; most of it is hidden from the models
     aisle: pd.Series[Any]
-    n_columns: int
+    n_columns: int  # number of columns of ``foods.parquet`` besides the name
 
 
 def write_files(folder: Path, *, seed: int = 0) -> Story:
@@ -72,12 +60,13 @@ def score_supervised(
     hidden = y.isna().to_numpy()
     right = np.asarray(truth)[hidden]
     accuracy = {}
-    for i, record in enumerate(find_method(name) for name in SUPERVISED_METHODS):
+    names = ("random-forest", "lightgbm-few-labels", "logistic-regression")
+    for i, record in enumerate(map(find_method, names)):
         if on_step is not None:
-            on_step(i, len(SUPERVISED_METHODS), record.title)
+            on_step(i, len(names), record.title)
         model = for_table(method(record.name, random_state=seed)).fit(X, y)
         accuracy[record.title] = float((model.predict(X[hidden]) == right).mean())
     if on_step is not None:
-        on_step(len(SUPERVISED_METHODS), len(SUPERVISED_METHODS), "done")
+        on_step(len(names), len(names), "done")
     accuracy["most frequent class"] = float((right == y.mode()[0]).mean())
     return accuracy

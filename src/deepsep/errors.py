@@ -39,13 +39,6 @@ class Setting(NamedTuple):
 class Worded(Exception):
     """An error or warning whose message has ``{name}`` in place of each setting.
 
-    Parameters
-    ----------
-    text : str
-        The message.
-    **settings : Setting
-        The setting for each name in braces.
-
     Examples
     --------
     >>> error = DataError("use another {encoding}", encoding=Setting("encoding", "cp1251"))

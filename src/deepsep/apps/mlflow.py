@@ -53,12 +53,10 @@ def log_model(model: Any, name: str = "model", *, input_example: Any = None, **o
 
     Parameters
     ----------
-    model : fitted model, str or path
-        A model that :func:`deepsep.save` takes, or the folder of a saved one.
+    model, input_example
+        As in :func:`save_model`.
     name : str, default="model"
         The name in MLflow.
-    input_example : DataFrame, optional
-        As in :func:`save_model`.
     **options
         Passed to ``mlflow.pyfunc.log_model``, such as ``registered_model_name``.
 

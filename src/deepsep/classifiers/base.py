@@ -21,9 +21,9 @@ from sklearn.utils.validation import check_is_fitted
 from deepsep.classifiers.catalogue import uses_unlabeled
 from deepsep.classifiers.declared_settings import Domain, check_settings
 from deepsep.core.arrays import Array, checked_array, checked_codes
-from deepsep.core.checks import check_not_constant, check_wrappers, private_generator, row_weights
+from deepsep.core.checks import check_not_constant, check_priors, check_wrappers, private_generator, row_weights
 from deepsep.core.labels import codes_of, given_labels
-from deepsep.core.probability import check_probabilities
+from deepsep.core.probability import check_probabilities, prior_shift, shifted
 from deepsep.core.scaling import divide, find_exponents
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import Context, TrainingRows, fingerprint, read_new_rows, read_training_rows
@@ -105,13 +105,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Fit to rows checked by :meth:`training_rows`, or by a method that calls this one.
 
         Only what depends on the selection of rows is checked again: constant columns, and columns of extreme size.
-
-        Parameters
-        ----------
-        rows : TrainingRows
-            Rows that the method accepts.
-        context : Context, optional
-            Receiver of the progress, and the fit that this one is part of.
         """
         self._check_settings()
         check_not_constant(rows.matrix, rows.columns)
@@ -290,15 +283,48 @@ class UnweightedClassifier(Classifier):
     """A classifier for which weights of rows make no sense."""
 
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Fit to partly labelled rows.
-
-        Parameters
-        ----------
-        X, y
-            As in :meth:`Classifier.fit`, without weights.
-
-        Returns
-        -------
-        self
-        """
+        """Fit to partly labelled rows, given as to :meth:`Classifier.fit`, but without weights."""
         return self.fit_rows(self.training_rows(X, y))
+
+
+class WithPriors(Classifier):
+    """A classifier with the setting ``priors``: the shares of the classes, where they are known.
+
+    Probabilities are multiplied by a factor for each class such that their means over the unlabelled rows are these
+    shares.
+
+    Attributes
+    ----------
+    prior_shift_ : array (c,)
+        Logarithms of the factors of the classes, with ``priors`` only.
+    """
+
+    priors: Mapping[Any, float] | None
+
+    def _check_with_classes(self) -> None:
+        self._shares()
+
+    def _shares(self) -> Array | None:
+        """Return the known shares in the order of the classes, if there are any."""
+        return None if self.priors is None else check_priors(self.priors, self.classes_)
+
+    def _shift_to_priors(self, p: Array, rows: TrainingRows) -> Array:
+        """Find the factors from the probabilities of the training rows; return these, corrected."""
+        shares = self._shares()
+        if shares is not None:
+            self.prior_shift_ = shift_to_shares(shares, p, rows)
+        return self._shifted(p)
+
+    def _shifted(self, p: Array) -> Array:
+        return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
+
+
+def shift_to_shares(shares: Array, p: Array, rows: TrainingRows) -> Array:
+    """Return the logarithms of factors for which mean probabilities of the unlabelled rows are the shares."""
+    return shift_of_logs(shares, np.log(np.maximum(p[rows.unlabeled], 1e-30)), rows)
+
+
+def shift_of_logs(shares: Array, log_p: Array, rows: TrainingRows) -> Array:
+    """Return the same from the log probabilities of the unlabelled rows, up to a constant per row."""
+    pool, labeled = rows.unlabeled, rows.labeled
+    return prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])

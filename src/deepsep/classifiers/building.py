@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from deepsep.classifiers.catalogue import CATALOGUE, find_method
-from deepsep.classifiers.record import Method
+from deepsep.classifiers.catalogue import CATALOGUE, Method, find_method
 from deepsep.errors import ParameterError, missing_package
 
 
@@ -68,17 +67,7 @@ def classifier_named(name: str) -> Any:
 
 
 def shipped_method(name: str, settings: Mapping[str, Any], seed: int) -> Any:
-    """Build a method as ``deepsep fit`` does: seeded, calibrated, and with probabilities.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`methods`.
-    settings : mapping
-        Settings of the method; a ``random_state`` among them replaces the seed.
-    seed : int
-        The ``random_state``.
-    """
+    """Build a method as ``deepsep fit`` does: calibrated, with probabilities, and with a seed unless it has one."""
     estimator = method(name, **{**find_method(name).shipped, **settings})
     own = estimator.get_params(deep=False)
     if "random_state" in own and "random_state" not in settings:

@@ -7,26 +7,24 @@
         rounds: int = integer(10, 1)
 
 A :class:`deepsep.classifiers.base.Classifier` checks them before it is fitted. Those of type bool or Literal need no
-declaration of their values.
+declaration of their values. A class documents the settings and attributes that it adds; its docstring gets the others
+from its bases.
 """
 
 from __future__ import annotations
 
 import re
 from ast import literal_eval
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from inspect import signature
+from inspect import Parameter, cleandoc, signature
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 
-from deepsep.classifiers.inherited_docs import full_docstring
 from deepsep.core.checks import is_integer, is_number, require
 
 Kind = TypeVar("Kind")
-
-_LITERAL = re.compile(r"Literal\[(.*?)\]( \| None)?")
 
 
 class Domain(NamedTuple):
@@ -115,7 +113,7 @@ def _declared(default: Any, domain: Domain, others: tuple[Any, ...] = ()) -> Any
 
 def _domain_of(annotation: str, metadata: Mapping[str, Any]) -> Domain | None:
     """Return the values that a setting may have, as declared, or as its type names them."""
-    match = _LITERAL.fullmatch(annotation)
+    match = re.fullmatch(r"Literal\[(.*?)\]( \| None)?", annotation)
     if "domain" in metadata or match is None:
         return metadata.get("domain")
     return _either([_exactly(value) for value in literal_eval(f"[{match[1]}{', None' if match[2] else ''}]")])
@@ -131,3 +129,45 @@ def _either(domains: Sequence[Domain]) -> Domain:
     *first, last = (domain.wanted for domain in domains)
     listed = f"{', '.join(first)}{',' * (len(first) == 1 and ' ' in first[0])} or {last}" if first else last
     return Domain(lambda value: any(domain.holds(value) for domain in domains), listed)
+
+
+def full_docstring(cls: type, settings: Mapping[str, Parameter]) -> str:
+    """Return the docstring of a class with the entries that its bases have for these settings, and for attributes.
+
+    An entry of the class, or of a nearer base, replaces that of another base. Defaults are those of the class.
+    """
+    intro, own = _sections(cls)
+    sections = {"Parameters": "", "Attributes": "", **own}
+    for title, wanted in (("Parameters", settings), ("Attributes", None)):
+        entries, known = [], set[str]()
+        for each in cls.__mro__[:-1]:
+            for names, rest in _entries(_sections(each)[1].get(title, "")):
+                new = [name for name in names if name not in known and (wanted is None or name in wanted)]
+                known.update(new)
+                if len(new) == 1 and title == "Parameters":
+                    rest = _with_default(rest, settings[new[0]].default)
+                if new:
+                    entries.append(", ".join(new) + rest)
+        sections[title] = "\n".join(entries)
+    return "\n\n".join([intro, *(f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text)])
+
+
+def _sections(cls: type) -> tuple[str, dict[str, str]]:
+    """Return what comes before the first section of a class's own docstring, and the sections by title."""
+    intro, *parts = re.split(r"(?m)^(\w+)\n-{3,}\n", cleandoc(vars(cls).get("__doc__") or ""))
+    return intro.strip(), {title: text.strip() for title, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _entries(section: str) -> Iterator[tuple[list[str], str]]:
+    """Yield the names of each entry of a section, and the rest of the entry."""
+    for entry in re.split(r"\n(?=\S)", section) if section else ():
+        names = re.split(" :|\n", entry, maxsplit=1)[0]
+        yield names.split(", "), entry[len(names) :]
+
+
+def _with_default(rest: str, default: Any) -> str:
+    """Return the rest of an entry with another default, if it states one."""
+    kind, stated, value = rest.partition("\n")[0].partition("default=")
+    if not stated or literal_eval(value) == default:
+        return rest
+    return f"{kind}default={default!r}{rest[len(kind + stated + value) :]}"

@@ -6,7 +6,7 @@ import shlex
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,9 +14,7 @@ from deepsep.cli.command import command
 from deepsep.cli.console import Console
 from deepsep.cli.options import (
     DecisionOptions,
-    Effort,
     FitOptions,
-    Format,
     Keep,
     Priors,
     Replace,
@@ -52,7 +50,7 @@ def fit(
         str, typer.Option(metavar="NAME", help="One of `deepsep methods`.", autocompletion=_method_names)
     ] = "committee",
     effort: Annotated[
-        Effort | None,
+        Literal["fast", "normal", "best"] | None,
         typer.Option(help="How much the committee computes: fast, normal or best.", show_default="normal"),
     ] = None,
     settings: Annotated[
@@ -62,8 +60,8 @@ def fit(
     keep: Keep = "",
     seed: Seed = 0,
     predictions: Annotated[
-        Format, typer.Option(help="Format of the predictions; Excel opens csv and xlsx.")
-    ] = Format.parquet,
+        Literal["parquet", "csv", "xlsx"], typer.Option(help="Format of the predictions; Excel opens csv and xlsx.")
+    ] = "parquet",
     *,
     deciding: DecisionOptions,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
@@ -128,7 +126,7 @@ def fit(
     decision = check_decision(estimator, data, deciding)
     if workbook is not None and data.label in GUESS_COLUMNS:
         raise DataError(f"the label column is named {data.label!r}, like a column of the workbook. Rename it.")
-    if predictions is Format.xlsx:
+    if predictions == "xlsx":
         from deepsep.table.excel_cells import check_fits
 
         n_columns = len(data.labels.classes) + 4
@@ -161,7 +159,7 @@ def fit(
                 seed=seed,
                 sample_weight=data.weight,
             )
-        files = write_folder(fitted.model, target, fitted.predictions, predictions.value, summary=fitted.summary)
+        files = write_folder(fitted.model, target, fitted.predictions, predictions, summary=fitted.summary)
         if to is not None and isinstance(source, ExternalRows) and training.id is not None:
             from deepsep.apps.sql.into_tables import write_scores
             from deepsep.model.loading import load
@@ -206,8 +204,10 @@ def _go_on(output: Path, source: Query, id: str, to: str, decision: Decision, co
         "--id": id,
         "--to": to,
         "--sets": decision.sets,
+        "--per-class": decision.per_class,
+        "--abstain": decision.abstain,
+        "--costs": costs,
     }
-    options |= {"--per-class": decision.per_class, "--abstain": decision.abstain, "--costs": costs}
     return (
         f"The model is in {output}. To write the rest, score the query, or the rows of it without a label:\n"
         f"{shlex.join(['deepsep', 'score', str(output), *option_words(options)])}"

@@ -54,26 +54,12 @@ class LabelOrigins:
 def read_origins(labels_drawn: Any, labels: Labels, *, known_shares: bool = False) -> LabelOrigins:
     """Return the origins of labels from one word for all, or one for every row, or raise.
 
-    Labels without a word count as quotas if they are spread evenly over the classes, otherwise as random.
+    Words of rows without a label are ignored. Labels without a word (None, NaN or an empty string) count as quotas if
+    they are spread evenly over the classes, otherwise as random.
 
     Accuracies rest on random labels or on quotas, whichever are more. If the shares of the population are known, they
     rest on both, weighted to these shares. If there are labels of other origins too, they must be at least ten, of two
     classes.
-
-    Parameters
-    ----------
-    labels_drawn : {"random", "quota", "chosen"}, array-like of shape (n,), or None
-        Words of rows without a label are ignored. The origin of a label with None, NaN or an empty string is unknown.
-    labels : Labels
-        Of all rows.
-    known_shares : bool, default=False
-        Whether the shares of the classes in the population are known.
-
-    Examples
-    --------
-    >>> labels = Labels(np.array([0, 1, 0, 1, -1]), np.array(["no", "yes"]))
-    >>> read_origins(["random", "random", "chosen", "chosen", None], labels).counts
-    (2, 0, 2)
     """
     labeled = labels.labeled
     if labels_drawn is None or isinstance(labels_drawn, str):
@@ -119,11 +105,6 @@ def looks_like_quotas(counts: Array, *, max_chance: float = 0.05) -> bool:
 
     Even if all classes are equally frequent, the numbers of labels of rows drawn at random differ. The statistic of the
     chi-squared test is then rarely near 0: with at most the probability ``max_chance``.
-
-    Examples
-    --------
-    >>> looks_like_quotas(np.array([20, 20, 20])), looks_like_quotas(np.array([17, 22, 21]))
-    (True, False)
     """
     expected = counts.sum() / len(counts)
     statistic = _chi_squared(counts, np.full(len(counts), expected)) if expected else np.inf

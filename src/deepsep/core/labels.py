@@ -39,16 +39,6 @@ def read_labels(y: Any) -> Labels:
     None, NaN and pd.NA mark an unlabelled row. So does -1 among integers (or whole-number floats), unless one of these
     occurs too. Strings are always labels, even "" and "nan".
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Strings, integers, whole-number floats or booleans.
-
-    Returns
-    -------
-    Labels
-        Codes and classes; at least one row has a label.
-
     Examples
     --------
     >>> read_labels(["gold", None, "blue", "gold"]).codes

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import gen_batches
 
 from deepsep.core.arrays import Array, checked_array
 from deepsep.errors import DataError
@@ -46,20 +47,16 @@ class Scaling:
     @staticmethod
     def _mean(X: Array, weight: Array, function: Any) -> Array:
         sums = np.zeros(X.shape[1])
-        for rows in _blocks(len(X)):
+        for rows in gen_batches(len(X), 4_096):
             sums += weight[rows] @ function(X[rows].astype(np.float64))
         return np.asarray(sums / weight.sum())
 
     def apply(self, X: Array) -> Array:
         """Return the scaled rows as float32."""
         out = np.empty(X.shape, np.float32)
-        for rows in _blocks(len(X)):
+        for rows in gen_batches(len(X), 4_096):
             out[rows] = (X[rows] - self.centre) / self.scale
         return out
-
-
-def _blocks(n: int, size: int = 4_096) -> list[slice]:
-    return [slice(start, start + size) for start in range(0, n, size)]
 
 
 class ScaledRows:

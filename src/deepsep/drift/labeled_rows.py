@@ -13,8 +13,6 @@ from deepsep.core.column_kinds import kind_of
 from deepsep.drift.profile import as_numbers
 from deepsep.drift.two_samples import bins_differ, effective_rows, levels_differ
 
-MIN_COMPARED_ROWS = 20  # labelled, and unlabelled ones
-
 
 class ShiftedColumn(NamedTuple):
     """A column whose distribution differs."""
@@ -25,7 +23,7 @@ class ShiftedColumn(NamedTuple):
 
 
 def compare_labeled(
-    values: Mapping[str, pd.Series[Any]], labeled: Array, weight: Array | None = None
+    values: Mapping[str, pd.Series[Any]], labeled: Array, weight: Array | None = None, *, min_rows: int = 20
 ) -> list[ShiftedColumn]:
     """Return the columns that differ between labelled and unlabelled rows, the most different first.
 
@@ -36,7 +34,7 @@ def compare_labeled(
     least, significant = 0.1, 0.01  # difference of distributions that is reported; chance after Bonferroni's correction
     weight = np.ones(len(labeled)) if weight is None else weight
     sides = np.stack([labeled & (weight > 0), ~labeled & (weight > 0)])
-    if sides.sum(axis=1).min() < MIN_COMPARED_ROWS:
+    if sides.sum(axis=1).min() < min_rows:
         return []
     tests: list[tuple[float, ShiftedColumn]] = []
     for name, column in values.items():
@@ -47,7 +45,7 @@ def compare_labeled(
         if missing.any():
             tests.append(_compare_levels(name, pd.Series(np.where(missing, "missing", "given")), sides, weight))
         given = sides[:, ~missing]
-        if given.sum(axis=1).min() >= MIN_COMPARED_ROWS:
+        if given.sum(axis=1).min() >= min_rows:
             numbers = as_numbers(column[~missing], "date" if kind == "date" else "number")
             p, distance, (low, high) = _compare_numbers(numbers, given, weight[~missing])
             how = f"median {low:.4g} against {high:.4g}" if kind != "date" else "earlier" if low < high else "later"

@@ -20,11 +20,6 @@ def shares_differ(was: Any, n: float, now: Any, m: float) -> Array:
 
     They come from the angles of the shares, whose variance does not depend on the shares. If fewer than 30 rows are
     expected, they come from the binomial distribution of these rows over the two samples.
-
-    Examples
-    --------
-    >>> shares_differ([0.0, 0.5], 900, [0.03, 0.5], 100).round(4).tolist()
-    [0.002, 1.0]
     """
     was, now = np.clip(was, 0, 1), np.clip(now, 0, 1)
     angle = 2 * np.abs(np.arcsin(np.sqrt(was)) - np.arcsin(np.sqrt(now)))

@@ -20,12 +20,6 @@ def typical_values(column: ColumnProfile) -> tuple[list[Any], Array]:
     Up to twelve different values have their shares as weights. Of more, eight are taken at equal steps of the
     distribution. Levels that the profile does not name are left out. Free text is represented by a gap, since a profile
     has no texts.
-
-    Examples
-    --------
-    >>> values, weight = typical_values(ColumnProfile("category", 0.2, 2, [], ["free", "pro"], [0.75, 0.25]))
-    >>> values, weight.round(2).tolist()
-    (['free', 'pro', None], [0.6, 0.2, 0.2])
     """
     if column.kind == "text" or not column.shares:
         return [None], np.ones(1)
@@ -43,14 +37,7 @@ def typical_values(column: ColumnProfile) -> tuple[list[Any], Array]:
 
 
 def values_of(column: pd.Series[Any]) -> tuple[list[Any], Array]:
-    """Return values of a column and their weights, like :func:`typical_values`, from its rows.
-
-    Examples
-    --------
-    >>> values, weight = values_of(pd.Series([1.0, 1.0, 2.0, None]))
-    >>> values, weight.tolist()
-    ([1.0, 2.0, None], [0.5, 0.25, 0.25])
-    """
+    """Return values of a column and their weights, like :func:`typical_values`, from its rows."""
     given = column.dropna()
     shares = given.value_counts(normalize=True)
     if not len(given):

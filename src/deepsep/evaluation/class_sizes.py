@@ -27,18 +27,10 @@ class Size(NamedTuple):
 
 
 class KnownShares(NamedTuple):
-    """Class shares of the population by which labels for quotas are weighted.
+    """Class shares of the population by which labels for quotas are weighted."""
 
-    Attributes
-    ----------
-    value : array (c,)
-        The shares.
-    covariance : array (c, c)
-        Zero if they are known exactly.
-    """
-
-    value: Array
-    covariance: Array
+    value: Array  # (c,): the shares
+    covariance: Array  # (c, c): zero if they are known exactly
 
 
 def screened_shares(labels: Array, looked_at: Array) -> KnownShares:
@@ -60,34 +52,16 @@ def screened_shares(labels: Array, looked_at: Array) -> KnownShares:
 
 
 def class_sizes(
-    p: Array,
-    weight: Array,
-    counted: Array,
-    held_out: Evidence,
+    p: Array,  # (u, c), of the unlabelled rows
+    weight: Array,  # (u,)
+    counted: Array,  # (c,), weight of the labelled rows of each class
+    held_out: Evidence,  # weighted to be like the population
     *,
-    unlabeled_weight: float | None = None,
-    in_group: Array | None = None,
-    known: KnownShares | None = None,
+    unlabeled_weight: float | None = None,  # of all unlabelled rows, if ``p`` is of some drawn at random
+    in_group: Array | None = None,  # mask of the rows of ``held_out`` that are in the group asked about; None: all
+    known: KnownShares | None = None,  # of the population, if the labels fill quotas; None: a random sample
 ) -> list[Size]:
-    """Return the share of each class among all rows, labelled ones included, with a 90 % interval.
-
-    Parameters
-    ----------
-    p : array (u, c)
-        Probabilities of the unlabelled rows.
-    weight : array (u,)
-        Their weights.
-    counted : array (c,)
-        Weight of the labelled rows of each class.
-    held_out : Evidence
-        Predictions of labelled rows by models that had not seen their labels, weighted to be like the population.
-    unlabeled_weight : float, optional
-        Weight of all unlabelled rows, if ``p`` is of some drawn at random.
-    in_group : mask (m,), optional
-        The rows of ``held_out`` that belong to the group of rows that is asked about. None: all.
-    known : KnownShares, optional
-        Class shares of the population, if the labels fill quotas. None: they are a random sample.
-    """
+    """Return the share of each class among all rows, labelled ones included, with a 90 % interval."""
     free = weight.sum() if unlabeled_weight is None else unlabeled_weight
     total = free + counted.sum()
     if not free:

@@ -54,33 +54,14 @@ def conformal_sets(
     right class as often as they should, or a little more often. If the most likely class is right more often than
     ``coverage``, every set is that class alone, and the coverage is the accuracy.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Predictions of held-out rows.
-    coverage : float
-        Between 0 and 1.
-    per_class : bool, default=False
-        Whether every class has a threshold from its own rows, so that sets contain the right class equally often in all
-        classes. This takes at least 15 labels of each.
-    classes : array (c,), optional
-        Names of the classes in errors.
+    With ``per_class``, every class has a threshold from its own rows, so that sets contain the right class equally
+    often in all classes. This takes at least 15 labels of each.
 
     References
     ----------
     .. [1] Sadinle, Lei and Wasserman (2019), Least ambiguous set-valued classifiers with bounded error levels.
     .. [2] Podkopaev and Ramdas (2021), Distribution-free uncertainty quantification for classification under label
        shift.
-
-    Examples
-    --------
-    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
-    >>> sets = conformal_sets(Evidence(p, np.array([0, 0, 1, 0]), np.ones(4), 1), 0.8)
-    >>> sets.least
-    array([0.4, 0.4])
-    >>> sets(np.array([[0.75, 0.25], [0.55, 0.45]]))
-    array([[ True, False],
-           [ True,  True]])
     """
     p, codes, weight, repeats, _ = evidence
     c = p.shape[1]

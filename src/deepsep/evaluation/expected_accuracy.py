@@ -34,17 +34,7 @@ FOLD_DEPENDENCE = 1.15  # standard error of held-out rows, which share a model, 
 
 
 class ExpectedAccuracy(Estimate):
-    """The expected share of the unlabelled rows that are predicted correctly.
-
-    Attributes
-    ----------
-    value : float
-        The estimate.
-    error : float
-        Its standard error.
-    low, high : float
-        Ends of an interval of 90 %.
-    """
+    """The expected share of the unlabelled rows that are predicted correctly."""
 
     @property
     def interval(self) -> list[float]:
@@ -89,14 +79,6 @@ def expected_accuracy(
     changes :math:`\delta`. If the probabilities were calibrated by the same rows, the mean confidence has an error of
     its own, which :math:`\hat\delta` mostly compensates. The number of correct rows among a few depends on chance,
     which adds to the variance, too.
-
-    Examples
-    --------
-    >>> sure = np.full((1000, 2), [0.8, 0.2])
-    >>> codes = np.repeat([0, 1], [80, 20])  # as right as it is sure
-    >>> result = expected_accuracy(sure, np.ones(1000), Evidence(sure[:100], codes, np.ones(100), 1))
-    >>> round(result.value, 2), round(result.low, 2), round(result.high, 2)
-    (0.8, 0.73, 0.87)
     """
     confidence = float(np.average(p.max(axis=1), weights=weight))
     held_out, codes, own, repeats, unseen = evidence
@@ -113,17 +95,7 @@ def expected_accuracy(
 
 
 def jackknife_error(values: Sequence[float], repeats: int = 1) -> float:
-    """Return the standard error of an estimate, from its values without each fold of data dealt ``repeats`` times.
-
-    Examples
-    --------
-    The mean of n numbers, in n folds: the usual standard error.
-
-    >>> x = np.array([1.0, 2.0, 4.0, 9.0])
-    >>> without = [(x.sum() - each) / 3 for each in x]
-    >>> bool(np.isclose(jackknife_error(without), x.std(ddof=1) / 2))
-    True
-    """
+    """Return the standard error of an estimate, from its values without each fold of data dealt ``repeats`` times."""
     folds = len(values) / repeats
     return float(np.sqrt((folds - 1) / folds * np.sum((np.array(values) - np.mean(values)) ** 2) / repeats))
 

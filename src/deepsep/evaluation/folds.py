@@ -129,10 +129,7 @@ class Folds:
     def only(self, fair: Array) -> Folds:
         """Return the folds with only some of the rows held out, a mask of all; the others are in every training part.
 
-        Raises
-        ------
-        LabelError
-            If no row is left to hold out.
+        If no row is left to hold out, that is a LabelError.
         """
         tests = tuple(test[fair[test]] for test in self.tests)
         if not sum(map(len, tests)):
@@ -175,10 +172,7 @@ def deal_folds(
     fill quotas. A few labels drawn at random have other shares than the population, by chance, and their accuracy in
     stratified folds is too high.
 
-    Raises
-    ------
-    LabelError
-        If there are not two classes that can be held out.
+    If there are not two classes that can be held out, that is a LabelError.
     """
     present = np.ones(len(labels.codes), bool) if weight is None else weight > 0
     codes = np.where(present, labels.codes, -1)

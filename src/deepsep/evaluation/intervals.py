@@ -127,12 +127,6 @@ def paired_difference(right: Array, other: Array, weight: Array | None = None) -
     The interval is that of Bonett and Price (2012): a Wald interval with one row added to each of the two kinds of
     discordant rows. Unlike the bootstrap, it is not too narrow if the two methods rarely differ. With weights,
     the shares are weighted and the number of rows is the effective one. ``gained`` and ``lost`` count rows.
-
-    Examples
-    --------
-    >>> right, other = np.array([True] * 8 + [False] * 2), np.array([True] * 5 + [False] * 5)
-    >>> paired_difference(right, other)["difference"]
-    0.3
     """
     better, worse = right & ~other, other & ~right
     n = effective(weight, len(right))

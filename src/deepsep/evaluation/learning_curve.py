@@ -26,16 +26,9 @@ _F = (np.arange(100) + 0.5) / 100
 
 
 class Gain(Estimate):
-    """Expected gain in accuracy from more labels.
+    """Expected gain in accuracy from more labels: ``value``, as a share (0.02 is 2 points), from ``low`` to ``high``.
 
-    Attributes
-    ----------
-    value : float
-        The estimate, as a share: 0.02 is 2 points.
-    error : float
-        Its standard error.
-    low, high : float
-        Ends of an interval of 90 %.
+    ``low`` and ``high`` are the ends of an interval of 90 %, and ``error`` is the standard error.
     """
 
 
@@ -92,13 +85,7 @@ class LearningCurve:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], today: ExpectedAccuracy) -> LearningCurve:
-        """Return the curve from the result of :meth:`to_state`.
-
-        Raises
-        ------
-        ModelFileError
-            If the values do not fit together.
-        """
+        """Return the curve from the result of :meth:`to_state`, or raise if the values do not fit together."""
         n_labels, k = state["n_labels"], len(state["labels"])
         labels, error = (np.array(state[name], float) for name in ("labels", "error"))
         covariance = np.array(state["covariance"], float).reshape(k, -1)

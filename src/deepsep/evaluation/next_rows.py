@@ -16,30 +16,8 @@ def choose_next_rows(p: Array, X: Array, n: int, *, per_class: bool = False, see
     clusters by k-means, in which uncertain rows weigh more, and the row nearest to the centre of each cluster is
     chosen. Without clusters, many of the chosen rows could be almost the same.
 
-    Parameters
-    ----------
-    p : array (m, c)
-        Class probabilities of the unlabelled rows.
-    X : array (m, d)
-        The rows as numbers; columns are standardised and reduced to 20 principal components.
-    n : int
-        Number of rows to choose; all, if there are fewer.
-    per_class : bool, default=False
-        Whether to choose equally many rows of each predicted class, as far as possible.
-    seed : int, default=0
-        Seed of the clusters.
-
-    Returns
-    -------
-    array (min(n, m),)
-        The chosen rows, the most uncertain first.
-
-    Examples
-    --------
-    >>> p = np.array([[0.9, 0.1], [0.5, 0.5], [0.51, 0.49], [0.45, 0.55], [0.2, 0.8]])
-    >>> X = np.array([[0.0], [4.0], [4.0], [8.0], [9.0]])
-    >>> choose_next_rows(p, X, 2)
-    array([1, 3])
+    The rows X (m, d) are standardised and reduced to 20 principal components. With ``per_class``, equally many rows of
+    each predicted class are chosen, as far as possible. The result has the most uncertain rows first.
     """
     unsure, Z = uncertainty(p), _positions(np.asarray(X, float), seed)
     if per_class:

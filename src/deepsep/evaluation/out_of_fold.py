@@ -7,19 +7,20 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from deepsep.core.arrays import Array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import is_integer, private_generator
 from deepsep.core.labels import Labels, as_labels
 from deepsep.core.model_parts import split_model
+from deepsep.core.probability import check_probabilities
 from deepsep.core.threads import end_with, without_interrupts
 from deepsep.core.training_rows import Context, TrainingRows
-from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
+from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ModelFileError, ParameterError, shown
 from deepsep.evaluation.folds import Folds, deal_folds, spread_over_classes
 from deepsep.evaluation.frames import prediction_columns, take
 from deepsep.evaluation.population import read_weights, to_population
@@ -113,6 +114,61 @@ class OutOfFold:
 
         where = {"row": self.rows, "fold": self.fold, "given": self.classes[self.codes]}
         return pd.DataFrame(where | prediction_columns(self.classes, self.probabilities))
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return plain values and arrays from which :meth:`from_parts` restores the predictions, without ``extras``.
+
+        The classes of the rows are left out, since a model knows those of its training rows.
+        """
+        state = {
+            "names": list(self.p),
+            "seconds": self.seconds,
+            "failures": self.failures,
+            "n_repeats": self.folds.n_repeats,
+            "seed": self.folds.seed,
+            "notes": list(self.folds.notes),
+        }
+        arrays = {
+            "rows": self.rows.astype(np.int32),
+            "sizes": np.array([len(test) for test in self.folds.tests], np.int32),
+            "n_training": self.n_training.astype(np.int32),
+            "taking_part": self.folds.rows.astype(np.int32),
+            "p": np.stack([*self.p.values()]).astype(np.float32),
+        }
+        if self.weight is not None:
+            arrays["weight"] = self.weight
+        return state, arrays
+
+    @classmethod
+    def from_parts(cls, state: Mapping[str, Any], arrays: Mapping[str, Any], codes: Array, classes: Array) -> Self:
+        """Return the predictions from the result of :meth:`to_parts` and the classes of all training rows, or raise."""
+        names, sizes = list(state["names"]), checked_array(arrays, "sizes", (None,), "i")
+        rows, taking_part = (checked_array(arrays, name, (None,), "i") for name in ("rows", "taking_part"))
+        p = checked_array(arrays, "p", (len(names), len(rows), len(classes)), "f")
+        weight = checked_array(arrays, "weight", (len(rows),), "f") if "weight" in arrays else None
+        n_training = checked_array(arrays, "n_training", (len(sizes),), "i")
+        n_repeats = state["n_repeats"]
+        if not _fit_together(rows, sizes, taking_part, n_repeats, len(codes)) or not _are_weights(weight):
+            raise ModelFileError("the rows and folds of the model's predictions do not fit together. Save it again.")
+        try:
+            for each in p:
+                check_probabilities(each)
+        except DataError:
+            raise ModelFileError("the model's predictions out of fold are not probabilities. Save it again.") from None
+        tests = np.split(rows, np.cumsum(sizes)[:-1])
+        return cls(
+            rows=rows,
+            fold=np.repeat(np.arange(len(sizes)), sizes),
+            codes=codes[rows],
+            classes=classes,
+            weight=weight,
+            p=dict(zip(names, p, strict=True)),
+            seconds=dict(state["seconds"]),
+            failures=dict(state["failures"]),
+            n_training=n_training,
+            extras=[{} for _ in tests],
+            folds=Folds(taking_part, tuple(tests), n_repeats, state["seed"], tuple(state["notes"])),
+        )
 
 
 def out_of_fold(
@@ -391,3 +447,18 @@ def label_names(labels: Labels) -> Array:
     if labels.labeled.all():
         return np.asarray(labels.classes[labels.codes])
     return np.array([*labels.classes.tolist(), None], dtype=object)[labels.codes]  # the code -1 is the last
+
+
+def _fit_together(rows: Array, sizes: Array, taking_part: Array, n_repeats: Any, n: int) -> bool:
+    """Return whether every repeat holds out as many rows, none twice, all of them among those that take part."""
+    if not (isinstance(n_repeats, int) and n_repeats > 0 and len(rows)):
+        return False
+    if len(sizes) % n_repeats or len(rows) % n_repeats or (sizes < 1).any() or sizes.sum() != len(rows):
+        return False
+    if any(len(np.unique(part)) < len(part) for part in np.split(rows, n_repeats)):
+        return False
+    return bool(np.isin(rows, taking_part).all() and taking_part.min() >= 0 and taking_part.max() < n)
+
+
+def _are_weights(weight: Array | None) -> bool:
+    return weight is None or bool((np.isfinite(weight) & (weight >= 0)).all() and weight.any())

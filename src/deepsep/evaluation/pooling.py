@@ -26,13 +26,6 @@ class Mixture:
         """Return the probabilities (n, c) of rows from those by each model, (k, n, c)."""
         return np.asarray(softmax(np.tensordot(self.weights / self.temperature, _logs(p), 1), axis=1))
 
-    @classmethod
-    def with_exponents(cls, exponents: Array) -> Mixture:
-        """Return the mixture with these w / T."""
-        total = max(float(exponents.sum()), 0.01)  # keeps the temperature finite
-        weights = exponents / exponents.sum() if exponents.sum() > 0 else np.full(len(exponents), 1 / len(exponents))
-        return cls(weights, 1 / total)
-
 
 def fit_mixture(p: Array, codes: Array, weight: Array, *, usual: Array | None = None, penalty: float = 30.0) -> Mixture:
     """Return the mixture with the lowest log loss on these rows, plus a penalty.
@@ -42,16 +35,8 @@ def fit_mixture(p: Array, codes: Array, weight: Array, *, usual: Array | None = 
     was chosen, with the usual weights of a committee's members, on two draws of 18 tables that are not part of any
     published figure.
 
-    Parameters
-    ----------
-    p : array (k, m, c)
-        The probabilities that each model gave to rows whose labels it had not seen.
-    codes : array (m,)
-        The classes of the rows.
-    weight : array (m,)
-        A weight of k counts as k rows.
-    usual : array (k,), optional
-        The exponents without evidence; by default equal ones with the sum one.
+    ``p`` (k, m, c) are the probabilities that each model gave to rows whose labels it had not seen, and ``usual`` (k,)
+    the exponents without evidence, by default equal ones with the sum one.
     """
     usual = np.full(len(p), 1 / len(p)) if usual is None else usual
     log_p, rows = _logs(p), np.arange(len(codes))
@@ -65,7 +50,9 @@ def fit_mixture(p: Array, codes: Array, weight: Array, *, usual: Array | None = 
         return float(loss), (mean - own) @ weight + 2 * penalty * away
 
     best = minimize(look, usual, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(p), options={"ftol": 1e-12})
-    return Mixture.with_exponents(best.x)
+    total = float(best.x.sum())
+    weights = best.x / total if total > 0 else np.full(len(p), 1 / len(p))
+    return Mixture(weights, 1 / max(total, 0.01))  # a finite temperature
 
 
 def mixtures_without_folds(

@@ -26,31 +26,18 @@ def pretrain(
 ) -> list[float]:
     """Train the encoder of a network to rebuild the rows, under a decoder that is then thrown away.
 
-    Parameters
-    ----------
-    network : TorchNetwork
-        Its encoder is trained in place.
-    X : array of shape (n, ...)
-        Rows, labelled or not.
-    epochs, lr, batch_size, rng, weight, on_epoch
-        As in :meth:`deepsep.networks.Network.train`.
-
-    Returns
-    -------
-    list of float
-        The mean squared error of each epoch.
+    The settings are those of :meth:`deepsep.networks.Network.train`. Returns the mean squared error of each epoch.
     """
     encoder = network.module["encoder"]
     rows, device = network._rows(X), network.device
-    kept, weight = present_rows(len(X), weight)
+    kept, weight = present_rows(weight)
     kept = np.arange(len(X)) if kept is None else kept
     weights = torch.ones(len(X), device=device) if weight is None else tensor(weight, device)
     order_rng, noise_seed = streams(rng)
-    head, size = network.module["head"], math.prod(network.input_shape)
+    head, n_features = network.module["head"], math.prod(network.input_shape)
     assert isinstance(head, nn.Linear)
-    decoder = nn.Sequential(linear_layer(rng, head.in_features, 128), nn.Tanh(), linear_layer(rng, 128, size)).to(
-        device
-    )
+    layers = linear_layer(rng, head.in_features, 128), nn.Tanh(), linear_layer(rng, 128, n_features)
+    decoder = nn.Sequential(*layers).to(device)
     optimiser = adam([(p, 0.0) for p in (*encoder.parameters(), *decoder.parameters())], lr=lr)
     norms = [module for module in encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
 
@@ -60,14 +47,16 @@ def pretrain(
             norm.train(len(at) > 1)
         optimiser.zero_grad()
         errors = (decoder(encoder(x)) - x.flatten(1)).square().mean(1)
-        total = errors @ w
+        total: torch.Tensor = errors @ w
         torch.autograd.backward(total / w.sum())
         optimiser.step()
-        done: torch.Tensor = total.detach()
-        return done
+        return total.detach()
 
     history: list[float] = []
     mass = float(weights.sum())
+
+    def draw_order() -> Array:
+        return order_rng.permutation(kept)
 
     def record(epoch: int, total: Array) -> bool | None:
         history.append(float(total) / mass)
@@ -76,15 +65,8 @@ def pretrain(
     encoder.train()
     try:
         with private_seed(noise_seed, device):
-            run_epochs(
-                step,
-                lambda: order_rng.permutation(kept),
-                record,
-                n=len(kept),
-                epochs=epochs,
-                batch_size=min(batch_size, len(kept)),
-                device=device,
-            )
+            n, size = len(kept), min(batch_size, len(kept))
+            run_epochs(step, draw_order, record, n=n, epochs=epochs, batch_size=size, device=device)
     finally:
         encoder.eval()
     return history

@@ -1,4 +1,4 @@
-"""A default network that has been trained: it embeds and predicts, and a row gets the same bits in any batch.
+"""Default networks that have been trained: they embed and predict, and a row gets the same bits in any batch.
 
 A matrix product adds up the terms of a row in an order that depends on the place of the row, on the number of rows and
 on the processor, and each order rounds differently. Here no sum is rounded: both factors of a product lie on grids,
@@ -12,6 +12,10 @@ The rest is done element by element in single precision.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from deepsep.networks.interface import BN_EPS, Array
@@ -20,13 +24,7 @@ ROW_BITS, WEIGHT_BITS = 24, 29  # together the 53 of double precision
 
 
 class FrozenNetwork:
-    """The default network in evaluation mode.
-
-    Parameters
-    ----------
-    state : dict
-        Result of :meth:`NumpyNetwork.state`.
-    """
+    """The default network in evaluation mode, made of a result of :meth:`NumpyNetwork.state`."""
 
     # Layers pass on u = 1 + 1 / (1 + exp(-2a)) instead of tanh(a) = 2u - 3: NumPy's exp is twice as fast as its tanh,
     # and between 1 and 2 single precision is a grid already, with steps of 2**-23.
@@ -165,3 +163,33 @@ def activated(a: Array) -> Array:
     out = np.full((len(u), u.shape[1] + 1), 2.0)
     out[:, :-1] = u
     return out
+
+
+class NetworkAverage:
+    """The weighted average of default networks in evaluation mode; a row gets the same bits in any batch.
+
+    The networks are given by their states. Their weights sum to one, and rows x become (x - centre) / scale.
+    """
+
+    def __init__(self, states: Sequence[dict[str, Array]], weights: Array, centre: Array, scale: Array) -> None:
+        self.networks = [(weight, FrozenNetwork(state)) for weight, state in zip(weights, states, strict=True)]
+        self.centre = centre.astype(np.float64)
+        self.factor = 1 / scale.astype(np.float64)
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return the average of the networks' probabilities, (n, c) of float64, in batches on all cores."""
+        _, first = self.networks[0]
+        out = np.empty((len(X), first.layers[-1].shape[1]))
+
+        def work(batch: slice) -> None:
+            rows = on_grid(X[batch], self.centre, self.factor)
+            p = sum(weight * network.predict_proba(rows) for weight, network in self.networks)
+            out[batch] = (p / sum(p)).T
+
+        if len(X) < 20_000:  # threads are not worth starting
+            for batch in batches(len(X)):
+                work(batch)
+        else:
+            with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
+                list(pool.map(work, batches(len(X))))
+        return out

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.errors import DataError, ParameterError
+from deepsep.errors import ParameterError
 
 Array = NDArray[Any]
 Loss = Literal["kl", "mse"]
@@ -36,74 +36,45 @@ class Network(Protocol):
         X: Array,
         targets: Array,
         *,
-        loss: Loss,
+        loss: Loss,  # "kl": KL(target ‖ prediction); "mse": squared difference, mean over the classes
         epochs: int,
         lr: float,
         batch_size: int,
-        rng: np.random.Generator,
+        rng: np.random.Generator,  # draws the order of the rows, the same for every back end, and the dropout
         weight: Array | None = None,
         on_epoch: OnEpoch | None = None,
     ) -> list[float]:
         """Run one phase: shuffled mini-batches, a fresh Adam.
 
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Rows. On the CPU also any object with a length, a shape, ``rows_on_demand`` and rows by slice or index, so
-            that rows can be made when they are needed.
-        targets : array of shape (n, c)
-            A probability vector for every row.
-        loss : {"kl", "mse"}
-            ``kl``: KL(target ‖ prediction). ``mse``: squared difference, mean over the classes. The loss of a batch
-            is ``sum_i w_i loss_i / sum_i w_i``, to which the L2 penalty is added.
-        epochs : int
-            Passes over the rows.
-        lr : float
-            Learning rate.
-        batch_size : int
-            Rows in a batch; the last batch of an epoch may be smaller. A batch of a single row is normalised with the
-            running statistics of the batch norm and does not change them.
-        rng : numpy.random.Generator
-            Source of the order of the rows and of the dropout. The order is the same for every back end.
-        weight : array of shape (n,), optional
-            A weight of k stands for k copies of a row in the loss, 0 for its absence. Batch norm ignores weights: with
-            unequal ones its moments would be those of a few rows, and change from batch to batch.
-        on_epoch : callable, optional
-            Called as ``on_epoch(epoch, loss)`` after each epoch, from 0 on. If it returns True, the phase ends there.
+        Rows are arrays or, on the CPU, any object with a length, a shape, ``rows_on_demand`` and rows by slice or
+        index, so that rows can be made when they are needed. Targets are a probability vector for every row. The loss
+        of a batch is ``sum_i w_i loss_i / sum_i w_i``, to which the L2 penalty is added.
 
-        Returns
-        -------
-        list of float
-            For each epoch the mean loss over its rows during training (with dropout, while the weights change),
-            without the penalty.
+        A weight of k stands for k copies of a row in the loss, 0 for its absence. Batch norm ignores weights: with
+        unequal ones its moments would be those of a few rows, and change from batch to batch. A batch of a single row
+        is normalised with the running statistics of the batch norm and does not change them.
+
+        ``on_epoch(epoch, loss)`` is called after each epoch, from 0 on, and ends the phase by returning True. Returns
+        the mean loss of each epoch over its rows during training (with dropout, while the weights change), without the
+        penalty.
         """
-        ...
 
     def embed(self, X: Array) -> Array:
         """Return f(x) for every row, in evaluation mode, as float32."""
-        ...
 
     def predict_proba(self, X: Array) -> Array:
         """Return g(f(x)) for every row, in evaluation mode, as float32; rows sum to 1."""
-        ...
 
     def state(self) -> dict[str, Array]:
         """Return a copy of every parameter and running statistic, under torch's names."""
-        ...
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Load a result of :meth:`state`, which may come from another back end."""
-        ...
 
 
 def per_layer(l2: float | Sequence[float], n_layers: int) -> tuple[float, ...]:
     """Return one L2 coefficient for each layer; a single number applies to all."""
-    values = tuple(map(float, l2)) if isinstance(l2, Sequence) else (float(l2),) * n_layers
-    if len(values) != n_layers:
-        raise ParameterError(f"l2 has {len(values)} coefficients, but the network has {n_layers} layers with weights")
-    if not all(value >= 0 for value in values):
-        raise ParameterError(f"l2 must not be negative, got {l2}")
-    return values
+    return tuple(map(float, l2)) if isinstance(l2, Sequence) else (float(l2),) * n_layers
 
 
 def glorot_normal(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
@@ -120,28 +91,12 @@ def streams(rng: np.random.Generator) -> tuple[np.random.Generator, int]:
     return np.random.default_rng(order), int(noise)
 
 
-def present_rows(n: int, weight: Array | None) -> tuple[Array | None, Array | None]:
+def present_rows(weight: Array | None) -> tuple[Array | None, Array | None]:
     """Return the indices of the rows whose weight is not 0 (None: all of them), and the weights as float32."""
     if weight is None:
         return None, None
     weight = np.asarray(weight, dtype=np.float32)
-    if weight.shape != (n,):
-        raise DataError(f"weight has shape {weight.shape}, but there are {n} rows")
-    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise DataError("weights must be finite, not negative, and not all zero")
     return (None if weight.all() else np.flatnonzero(weight)), weight
-
-
-def check_phase(n: int, targets_shape: tuple[int, ...], *, n_classes: int, loss: str, batch_size: int) -> None:
-    """Raise an error if the arguments of ``train`` do not fit together."""
-    if n == 0:
-        raise DataError("there are no rows to train on")
-    if targets_shape != (n, n_classes):
-        raise DataError(f"targets have shape {targets_shape}; expected {(n, n_classes)}")
-    if loss not in ("kl", "mse"):
-        raise ParameterError(f"unknown loss {loss!r}; choose 'kl' or 'mse'")
-    if batch_size < 1:
-        raise ParameterError(f"batch_size must be at least 1, got {batch_size}")
 
 
 def check_state(state: dict[str, Array], own: dict[str, Array]) -> None:

@@ -81,9 +81,9 @@ def _cuda_generator(device: torch.device) -> torch.Generator:
 
 
 def run_epochs(
-    step: Callable[[Tensor], Tensor],
-    draw_order: Callable[[], Array],
-    record: Callable[[int, Array], bool | None],
+    step: Callable[[Tensor], Tensor],  # trains on the rows of these indices, and returns the sum of weighted losses
+    draw_order: Callable[[], Array],  # returns the indices of the ``n`` rows of an epoch
+    record: Callable[[int, Array], bool | None],  # gets epoch and sum of the steps' results; True ends the training
     *,
     n: int,
     epochs: int,
@@ -95,15 +95,6 @@ def run_epochs(
     On a GPU a step of a small network is hundreds of launches and little arithmetic. There, the step on a full batch is
     one CUDA graph, which finds its rows itself: the next ``batch_size`` of the order, from a position kept on the
     device. A step that cannot be captured is run as it is.
-
-    Parameters
-    ----------
-    step : callable
-        ``step(rows)`` trains on the rows of these indices, and returns the sum of their weighted losses.
-    draw_order : callable
-        ``draw_order()`` returns the indices of the ``n`` rows of an epoch.
-    record : callable
-        Called as ``record(epoch, total)`` with the sum of the steps' results. True ends the training.
     """
     order = torch.empty(n, dtype=torch.int64, device=device)
     total = torch.zeros((), dtype=torch.float64, device=device)

@@ -39,15 +39,15 @@ class StepSettings(NamedTuple):
 
 
 def train_steps(
-    module: nn.Module,
-    loss_of: Callable[[Batch], Tensor],
+    module: nn.Module,  # in training mode during the steps, in evaluation mode afterwards
+    loss_of: Callable[[Batch], Tensor],  # on a GPU it is captured once and replayed
     settings: StepSettings,
     *,
-    decays: Sequence[tuple[Tensor, float]],
-    labeled: Array,
+    decays: Sequence[tuple[Tensor, float]],  # parameters to train, each with the coefficient of its squared norm
+    labeled: Array,  # indices of rows
     unlabeled: Array,
     rng: np.random.Generator,
-    weight: Array | None = None,
+    weight: Array | None = None,  # (n,), of all rows
     after_step: Callable[[Batch], object] | None = None,
     on_step: OnStep | None = None,
 ) -> list[float]:
@@ -56,29 +56,9 @@ def train_steps(
     Labelled and unlabelled rows come in random order, in separate passes: a few labelled rows come often. A row of
     weight k comes k times as often as one of weight 1, so that losses need not know about weights.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        In training mode during the steps, in evaluation mode afterwards.
-    loss_of : callable
-        ``loss_of(batch)`` returns the loss to lower, a number. On a GPU it is captured once and replayed.
-    decays : list of (parameter, coefficient)
-        The parameters to train, each with the coefficient of its squared norm (see ``TorchNetwork.decays``).
-    labeled, unlabeled : array of int
-        Indices of the rows.
-    rng : numpy.random.Generator
-        Order of the rows, and the seed of torch's global generators, from which modules and ``loss_of`` draw.
-    weight : array (n,), optional
-        Weights of all rows, by their index.
-    after_step : callable, optional
-        Called after each step, such as for a moving average of the parameters.
-    on_step : callable, optional
-        Called as ``on_step(n, loss)`` with the number of steps since the last call, 50 or fewer, and their mean loss.
-
-    Returns
-    -------
-    list of float
-        The mean losses that ``on_step`` gets.
+    ``rng`` gives the order of the rows, and the seed of torch's global generators, from which modules and ``loss_of``
+    draw. ``on_step`` is called with the number of steps since the last call, 50 or fewer, and their mean loss; the list
+    of these means is returned.
     """
     steps, report_every, device = settings.steps, 50, decays[0][0].device
     order_rng, noise_seed = streams(rng)

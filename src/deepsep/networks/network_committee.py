@@ -1,22 +1,19 @@
-"""Several networks that are trained alike and predict together."""
+"""Several networks that are trained alike and predict together, and the architecture from which they are made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from deepsep.networks.interface import Array, Loss, Network, OnEpoch, check_state
+from deepsep.networks.interface import Array, Network, check_state, choose_device
+from deepsep.networks.numpy_network import NumpyNetwork
 
 
 class NetworkCommittee:
-    """Networks of one shape that start from different weights: embeddings are concatenated, probabilities averaged.
-
-    Parameters
-    ----------
-    members : sequence of Network
-        The networks.
-    """
+    """Networks of one shape that start from different weights: embeddings are concatenated, probabilities averaged."""
 
     def __init__(self, members: Sequence[Network]) -> None:
         self.members = tuple(members)
@@ -33,34 +30,12 @@ class NetworkCommittee:
         part = self.members[: max(self._begun, 1)]
         return part[0] if len(part) == 1 else NetworkCommittee(part)
 
-    def train(
-        self,
-        X: Array,
-        targets: Array,
-        *,
-        loss: Loss,
-        epochs: int,
-        lr: float,
-        batch_size: int,
-        rng: np.random.Generator,
-        weight: Array | None = None,
-        on_epoch: OnEpoch | None = None,
-    ) -> list[float]:
-        """Run one phase of every member, each in its own order of the rows; return their mean loss of each epoch."""
-        losses = [
-            member.train(
-                X,
-                targets,
-                loss=loss,
-                epochs=epochs,
-                lr=lr,
-                batch_size=batch_size,
-                rng=rng,
-                weight=weight,
-                on_epoch=on_epoch,
-            )
-            for member in self.in_turn()
-        ]
+    def train(self, X: Array, targets: Array, **settings: Any) -> list[float]:
+        """Run one phase of every member, each in its own order of the rows; return their mean loss of each epoch.
+
+        The settings are those of :meth:`deepsep.networks.Network.train`.
+        """
+        losses = [member.train(X, targets, **settings) for member in self.in_turn()]
         return [float(loss) for loss in np.mean(losses, axis=0)]
 
     def embed(self, X: Array) -> Array:
@@ -100,3 +75,51 @@ def member_states(state: dict[str, Array]) -> list[dict[str, Array]]:
         i, _, own = name.partition("/")
         states.setdefault(int(i), {})[own] = value
     return [states[i] for i in sorted(states)]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Architecture of a network: its shape, its penalties, and its device."""
+
+    row_shape: tuple[int, ...]
+    n_classes: int
+    hidden: tuple[int, ...]
+    dropout: float
+    l2: float | Sequence[float]
+    encoder: Any
+    device: str  # "cpu" or "cuda"
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a row."""
+        return int(np.prod(self.row_shape))
+
+    @property
+    def uses_torch(self) -> bool:
+        """True if torch trains it; the default network does not need torch on a CPU."""
+        return self.encoder is not None or self.device == "cuda"
+
+    def make(self, n: int, rng: np.random.Generator, noise: float = 0.0) -> Network:
+        """Return a network, or a committee of ``n``; noise is for training only."""
+        members = [self._make_member(rng, noise) for _ in range(n)]
+        return members[0] if n == 1 else NetworkCommittee(members)
+
+    def _make_member(self, rng: np.random.Generator, noise: float) -> Network:
+        shared: dict[str, Any] = {"hidden": self.hidden, "dropout": self.dropout, "noise": noise, "rng": rng}
+        shared["l2"] = self._penalties()
+        if not self.uses_torch:
+            return NumpyNetwork(self.n_features, self.n_classes, **shared)
+        shape = self.n_features if self.encoder is None else self.row_shape
+        # A model that was fitted on a GPU also predicts on machines without one.
+        device = choose_device("auto") if self.device == "cuda" else "cpu"
+        from deepsep.networks.torch_network import TorchNetwork
+
+        return TorchNetwork(shape, self.n_classes, encoder=self.encoder, device=device, **shared)
+
+    def _penalties(self) -> float | tuple[float, ...]:
+        if not isinstance(self.l2, Sequence):
+            return float(self.l2)
+        if self.encoder is not None or len(self.l2) == 1:
+            return float(self.l2[0])
+        layers = len(self.hidden) + 1
+        return tuple(np.interp(np.linspace(0, 1, layers), np.linspace(0, 1, len(self.l2)), self.l2).tolist())

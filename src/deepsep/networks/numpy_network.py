@@ -5,7 +5,7 @@ A network of 17,000 weights spends its time in overheads, not in arithmetic; thi
 - The parameters are views into one flat array, so that Adam is ten calls for any number of layers.
 - Every array of a step is allocated once per phase. Rows are gathered, and dropout bits drawn, for many steps at once.
 - The bias of the first layer is a column of ones in the rows, which makes it and its gradient part of one product.
-- BatchViews norm is folded into one scale and one shift; the scale of its gradient is applied to the batch or to
+- Batch norm is folded into one scale and one shift; the scale of its gradient is applied to the batch or to
   the gradient of the first weights, whichever is smaller.
 - Class scores are kept as (c, batch), where a softmax is a few long loops.
 """
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepsep.errors import DataError, ParameterError
+from deepsep.errors import DataError
 from deepsep.networks.frozen import evaluate
 from deepsep.networks.interface import (
     ADAM_EPS,
@@ -29,7 +29,6 @@ from deepsep.networks.interface import (
     Array,
     Loss,
     OnEpoch,
-    check_phase,
     check_state,
     glorot_normal,
     per_layer,
@@ -38,46 +37,23 @@ from deepsep.networks.interface import (
 )
 
 F32 = np.float32
-# Numbers as arrays, which a NumPy call takes faster.
-ONE, EPS, F32_BETA1, F32_BETA2 = (np.array(value, F32) for value in (1, BN_EPS, BETA1, BETA2))
-TINY = np.finfo(F32).tiny
 LINE = 16  # floats in a cache line: matrix products are up to a third faster on rows that start on one
 
 
 class NumpyNetwork:
-    """The default network on the CPU.
-
-    Parameters
-    ----------
-    n_features, n_classes : int
-        Width of the rows and number of classes.
-    hidden : sequence of int
-        Widths of the hidden layers, each followed by tanh. BatchViews norm and dropout follow the first.
-    dropout : float
-        Probability with which an activation is dropped: exact to 1/65536; 0.5 costs one random bit an activation.
-    noise : float
-        Standard deviation of the normal noise on every feature in training, drawn again each time a row is used.
-    l2 : float or sequence of float
-        Coefficient of the squared weights of each layer, from the first to the head.
-    rng : numpy.random.Generator
-        Source of the initial weights.
-    """
+    """The default network on the CPU; ``rng`` draws its initial weights."""
 
     def __init__(
         self,
         n_features: int,
         n_classes: int,
         *,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        noise: float = 0.0,
-        l2: float | Sequence[float] = 0.0,
+        hidden: Sequence[int] = (128, 32),  # widths, each followed by tanh; batch norm and dropout follow the first
+        dropout: float = 0.5,  # exact to 1/65536; 0.5 costs one random bit an activation
+        noise: float = 0.0,  # standard deviation on every feature in training, drawn again each time a row is used
+        l2: float | Sequence[float] = 0.0,  # coefficient of the squared weights of each layer
         rng: np.random.Generator,
     ) -> None:
-        if not hidden:
-            raise ParameterError("hidden must name at least one layer")
-        if not 0 <= dropout < 1:
-            raise ParameterError(f"dropout must be in [0, 1), got {dropout}")
         self.widths = (n_features, *hidden, n_classes)
         self.dropout, self.noise = dropout, noise
         self.l2 = per_layer(l2, len(self.widths) - 1)
@@ -107,8 +83,7 @@ class NumpyNetwork:
         """Run one phase; see :class:`deepsep.networks.Network`."""
         X = self._rows(X)
         targets = np.asarray(targets, dtype=F32)
-        check_phase(len(X), targets.shape, n_classes=self.widths[-1], loss=loss, batch_size=batch_size)
-        kept, weight = present_rows(len(X), weight)
+        kept, weight = present_rows(weight)
         if kept is not None and weight is not None:
             X, targets, weight = X[kept], targets[kept], weight[kept]
         n = len(X)
@@ -254,6 +229,7 @@ class Adam:
         self.parameters = parameters.flat
         self.decay = decay.flat if decay.flat.any() else None
         self.gradient = FlatParameters(parameters.widths)
+        self.beta1, self.beta2 = np.array(BETA1, F32), np.array(BETA2, F32)  # NumPy takes arrays faster than numbers
         self.m, self.v, self.work = (_aligned(self.parameters.shape) for _ in range(3))
 
     def step(self) -> None:
@@ -265,10 +241,10 @@ class Adam:
         if self.decay is not None:
             np.multiply(p, self.decay, work)
             np.add(g, work, g)
-        np.multiply(m, F32_BETA1, m)
+        np.multiply(m, self.beta1, m)
         np.add(m, g, m)
         np.multiply(g, g, g)
-        np.multiply(v, F32_BETA2, v)
+        np.multiply(v, self.beta2, v)
         np.add(v, g, v)
         np.sqrt(v, work)
         np.add(work, F32(ADAM_EPS / root), work)
@@ -396,7 +372,8 @@ class Chunk:
         """Return the sum over the rows of w_i loss_i."""
         P, T = self.proba[:, : self.n], self.targets[:, : self.n]
         if loss == "kl":
-            each = (T * np.log(np.maximum(T, TINY) / np.maximum(P, TINY))).sum(axis=0)
+            tiny = np.finfo(F32).tiny
+            each = (T * np.log(np.maximum(T, tiny) / np.maximum(P, tiny))).sum(axis=0)
         else:
             each = np.square(P - T).mean(axis=0)
         return float(np.dot(each.astype(np.float64), self.weight[: self.n]))
@@ -414,7 +391,8 @@ class Step:
         self.Z, self.dZ = (_aligned((widths[-1], size)) for _ in range(2))
         self.per_row = np.empty(size, F32)
         self.ones = np.ones(size, F32)
-        self.one_over_size = np.array(1 / size, F32)
+        # NumPy takes arrays faster than numbers.
+        self.one, self.eps, self.one_over_size = (np.array(value, F32) for value in (1, BN_EPS, 1 / size))
         self.even = np.full(size, self.one_over_size)
         self.scale = np.array(scale, F32)
         self.two_over_c = np.array(2 / widths[-1], F32)
@@ -432,14 +410,14 @@ class Step:
         np.tanh(A, A)
         np.multiply(A, A, AA)
 
-        # BatchViews norm and the factor of dropout, as A * scale + shift; then the mask.
+        # Batch norm and the factor of dropout, as A * scale + shift; then the mask.
         if running is None:
             np.dot(self.even, A, mean)
             np.dot(self.even, AA, var)
             np.subtract(var, mean * mean, var)
         else:
             mean, var = running
-        std = np.sqrt(var + EPS)
+        std = np.sqrt(var + self.eps)
         scale, shift = p.gamma * self.scale, p.beta * self.scale
         scale /= std
         shift -= mean * scale
@@ -485,7 +463,7 @@ class Step:
             H, dH, below = self.H[i], self.dH[i], self.H[i - 1] if i else D
             np.dot(up, W.T, dH)
             np.multiply(H, H, H)
-            np.subtract(ONE, H, H)
+            np.subtract(self.one, H, H)
             np.multiply(dH, H, dH)
             np.dot(below.T, dH, g.W[i + 1])
             np.dot(self.ones, dH, g.b[i + 1])
@@ -515,7 +493,7 @@ class Step:
         np.multiply(g.gamma, self.scale, g.gamma)
 
         # First layer. The factor ``scale`` goes to whichever of the two is smaller: dA, or the gradient made of it.
-        np.subtract(ONE, AA, AA)
+        np.subtract(self.one, AA, AA)
         np.multiply(dA, AA, dA)
         if len(dA) < X.shape[1]:
             np.multiply(dA, scale, dA)

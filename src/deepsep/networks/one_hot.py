@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from deepsep.networks.average import NetworkAverage
-from deepsep.networks.frozen import ROW_BITS, WEIGHT_BITS, activated, rounded
+from deepsep.networks.frozen import ROW_BITS, WEIGHT_BITS, NetworkAverage, activated, rounded
 from deepsep.networks.interface import Array
 
 
@@ -28,13 +27,8 @@ class _Grids(NamedTuple):
 class OneHotAverage:
     """A :class:`NetworkAverage` for rows in two parts.
 
-    Parameters
-    ----------
-    average : NetworkAverage
-    plain : array of int
-        The features that may be any number.
-    groups : sequence of arrays of int
-        The features of each category: at most one is 1, the others are 0.
+    ``plain`` are the features that may be any number, and ``groups`` those of each category, of which at most one is 1
+    and the others are 0.
     """
 
     def __init__(self, average: NetworkAverage, plain: Array, groups: Sequence[Array]) -> None:
@@ -65,12 +59,8 @@ class OneHotAverage:
     def predict_proba(self, plain: Array, levels: Array) -> Array | None:
         """Return the average's probabilities, (n, c) of float64, or None if the average itself must compute them.
 
-        Parameters
-        ----------
-        plain : array (n, k)
-            The features that may be any number.
-        levels : array (n, groups) of int
-            The feature of each category that is 1, by its index among those of all categories; their number if none is.
+        ``plain`` (n, k) are the features that may be any number, ``levels`` (n, groups) the feature of each category
+        that is 1, by its index among those of all categories; their number if none is.
         """
         n, k = plain.shape
         rows = np.empty((n, len(self.centre) + 1))

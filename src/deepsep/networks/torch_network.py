@@ -21,7 +21,6 @@ from deepsep.networks.interface import (
     Array,
     Loss,
     OnEpoch,
-    check_phase,
     check_state,
     glorot_normal,
     per_layer,
@@ -40,21 +39,7 @@ def default_encoder(
 ) -> nn.Sequential:
     """Return the paper's encoder f: Linear, tanh, batch norm, dropout, then Linear and tanh for each further width.
 
-    Parameters
-    ----------
-    n_features : int
-        Width of the rows.
-    hidden : sequence of int
-        Widths of the layers.
-    dropout : float
-        Probability with which an activation is dropped.
-    rng : numpy.random.Generator, optional
-        Source of the initial weights; a fresh one by default. A generator in the same state gives
-        :class:`deepsep.networks.NumpyNetwork` the same encoder.
-
-    Returns
-    -------
-    torch.nn.Sequential
+    A generator in the same state gives :class:`deepsep.networks.NumpyNetwork` the same encoder.
     """
     rng = np.random.default_rng() if rng is None else rng
     layers: list[nn.Module] = []
@@ -81,37 +66,21 @@ def linear_layer(rng: np.random.Generator, n_in: int, n_out: int) -> nn.Linear:
 class TorchNetwork:
     """An encoder in torch, under a linear head.
 
-    Parameters
-    ----------
-    input_shape : int or tuple of int
-        Shape of one row as the encoder takes it, such as ``(1, 8, 8)`` for an image. Rows may be given flat.
-    n_classes : int
-        Number of classes.
-    encoder : torch.nn.Module or callable, optional
-        f: a module, which is copied, or a function without arguments that makes one. It maps
-        ``(batch, *input_shape)`` to ``(batch, width)``. By default :func:`default_encoder`.
-    hidden, dropout
-        Settings of the default encoder.
-    noise : float
-        Standard deviation of the normal noise on every feature in training.
-    l2 : float or sequence of float
-        Coefficient of the squared weights (parameters of two dimensions or more), one for each in the order in which
-        the encoder lists them, then one for the head; a single number applies to all.
-    device : str or torch.device
-        ``"cpu"`` or ``"cuda"``.
-    rng : numpy.random.Generator
-        Source of the initial weights. The default network starts as :class:`deepsep.networks.NumpyNetwork` does.
+    ``encoder``, by default that of :class:`deepsep.networks.NumpyNetwork`, is a module, which is copied, or a function
+    without arguments that makes one. It maps ``(batch, *input_shape)`` to ``(batch, width)``. Rows may be given flat.
+    ``l2`` has a coefficient for each parameter of two dimensions or more, in the order in which the encoder lists them,
+    then one for the head; a single number applies to all.
     """
 
     def __init__(
         self,
-        input_shape: int | tuple[int, ...],
+        input_shape: int | tuple[int, ...],  # of one row as the encoder takes it, such as (1, 8, 8) for an image
         n_classes: int,
         *,
         encoder: nn.Module | Callable[[], nn.Module] | None = None,
         hidden: Sequence[int] = (128, 32),
         dropout: float = 0.5,
-        noise: float = 0.0,
+        noise: float = 0.0,  # standard deviation on every feature in training
         l2: float | Sequence[float] = 0.0,
         device: str | torch.device = "cpu",
         rng: np.random.Generator,
@@ -154,8 +123,7 @@ class TorchNetwork:
 
         Rows and targets go to the device once; tensors that are there already are used as they are.
         """
-        check_phase(len(X), tuple(targets.shape), n_classes=self.n_classes, loss=loss, batch_size=batch_size)
-        kept, weight = present_rows(len(X), weight)
+        kept, weight = present_rows(weight)
         rows, goals = self._rows(X), tensor(targets, self.device)
         weights = None if weight is None else tensor(weight, self.device)
         n = len(X) if kept is None else len(kept)

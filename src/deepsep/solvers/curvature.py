@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-Array = NDArray[Any]
+from deepsep.solvers import Array
 
 MAX_MATRIX_FEATURES = 256  # above this many features, the curvature is returned as a factor, not as a matrix
 

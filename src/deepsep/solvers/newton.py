@@ -8,17 +8,14 @@ step while another shortens a step or updates its multipliers, and a problem tha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
+from deepsep.solvers import Array
 from deepsep.solvers.curvature import MAX_MATRIX_FEATURES, Factor
 from deepsep.solvers.rows import Rows
-
-Array = NDArray[Any]
 
 
 @dataclass

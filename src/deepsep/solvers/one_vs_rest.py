@@ -10,40 +10,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.solvers import Array
 from deepsep.solvers.cccp import cccp
 from deepsep.solvers.problem import Problem, Result
-from deepsep.solvers.rows import Rows
 from deepsep.solvers.single_loop import single_loop
 from deepsep.solvers.spaces import Kernel, Separator, open_space
 from deepsep.solvers.supervised_svm import supervised_svm
 
-Array = NDArray[Any]
 Path = Callable[..., Result]  # with the arguments of `cccp`
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The objective: C, C* and s of equation (1), and whether the mean score is fixed.
+    """The objective: C, C* and s of equation (1), and whether the mean score is fixed."""
 
-    Attributes
-    ----------
-    labeled, unlabeled : float
-        C and C*, of a row of weight 1.
-    s : float
-        Rows with ``|f| <= -s`` are undecided.
-    balance : bool
-        Whether the mean score over the unlabelled rows is fixed to 2 π − 1.
-    shares : array (c,) or None
-        π; None: the shares of the labelled rows.
-    """
-
-    labeled: float
-    unlabeled: float
-    s: float = 0.0
-    balance: bool = False
-    shares: Array | None = None
+    labeled: float  # C, of a row of weight 1
+    unlabeled: float  # C*
+    s: float = 0.0  # rows with ``|f| <= -s`` are undecided
+    balance: bool = False  # whether the mean score over the unlabelled rows is fixed to 2 π − 1
+    shares: Array | None = None  # (c,): π; None: the shares of the labelled rows
 
 
 @dataclass(frozen=True)
@@ -58,33 +44,16 @@ class SolverSettings:
 
 @dataclass(frozen=True)
 class Boundaries:
-    """One boundary per class, or a single one for two classes.
-
-    Attributes
-    ----------
-    separator : Separator
-        Their scores.
-    result : Result
-        The result of the solver.
-    space : str
-        The space in which the rows were separated.
-    algorithm : str
-        The path that was taken.
-    balanced : array of bool
-        Mask of the problems that have the balancing constraint.
-    collapsed : array of int
-        Problems of the single loop that were solved again with a constraint, because a class was lost without it.
-    supervised_shares : array (c,) or None
-        The classes' shares of the unlabelled rows by the supervised start, if the constraint takes shares from the
-        labels.
-    """
+    """One boundary per class, or a single one for two classes."""
 
     separator: Separator
     result: Result
-    space: str
-    algorithm: str
-    balanced: Array
+    space: str  # the space in which the rows were separated
+    algorithm: str  # the path that was taken
+    balanced: Array  # mask of the problems that have the balancing constraint
+    # Problems of the single loop that were solved again with a constraint, because a class was lost without it
     collapsed: Array
+    # (c,): the classes' shares of the unlabelled rows by the supervised start, where the labels give the constraint
     supervised_shares: Array | None = None
 
     def scores(self, X: Any) -> Array:
@@ -104,40 +73,19 @@ def class_scores(separator: Separator, X: Any) -> Array:
 
 
 def separate(
-    labeled: Any,
-    codes: Array,
-    weight: Array,
-    unlabeled: Any,
-    unlabeled_weight: Array,
+    labeled: Any,  # (l, m), dense or CSR
+    codes: Array,  # (l,)
+    weight: Array,  # (l,); a weight of k counts as k rows
+    unlabeled: Any,  # (u, m)
+    unlabeled_weight: Array,  # (u,)
     n_classes: int,
     costs: Costs,
     solver: SolverSettings,
     *,
-    kernel: Kernel | None = None,
-    rng: np.random.Generator | None = None,
-    make_rows: Callable[..., Any] = Rows,
+    kernel: Kernel | None = None,  # None: the inner product of the features
+    rng: np.random.Generator | None = None,  # draws the landmarks of a Nyström map; only needed with a kernel
 ) -> Boundaries:
-    """Find the boundaries of all classes.
-
-    Parameters
-    ----------
-    labeled, unlabeled : arrays or CSR matrices of shape (l, m) and (u, m)
-        The rows, which may be overwritten.
-    codes : array (l,) of int
-        The class of each labelled row.
-    weight, unlabeled_weight : arrays (l,) and (u,)
-        A weight of k counts as k rows.
-    n_classes : int
-        c; each class has a labelled row.
-    costs, solver
-        The objective, and the settings of the solver.
-    kernel : callable, optional
-        None: the inner product of the features.
-    rng : Generator, optional
-        Draws the landmarks of a Nyström map: only needed with a kernel.
-    make_rows : callable, optional
-        The pass over the rows, if it is not NumPy's.
-    """
+    """Find the boundaries of all classes, each of which has a labelled row; rows may be overwritten."""
     rng = np.random.default_rng(0) if rng is None else rng
     space = open_space(labeled, unlabeled, unlabeled_weight, kernel, rng)
     positive = codes == np.arange(n_classes)[:, None] if n_classes > 2 else (codes == 1)[None]
@@ -153,7 +101,6 @@ def separate(
         target=target if costs.balance and len(unlabeled_weight) else None,
         s=costs.s,
         centre=space.centre,
-        make_rows=make_rows,
     )
     result, algorithm, collapsed, start = _solve(problem, costs, solver)
     balanced = np.full(len(problem.signs), problem.target is not None)
@@ -183,7 +130,9 @@ def _solve(problem: Problem, costs: Costs, solver: SolverSettings) -> tuple[Resu
     result = single_loop(problem, start, **settings)
     collapsed = _collapsed(problem, start, result) if problem.target is None else np.array([], int)
     if collapsed.size:
-        target = _mean_scores(problem, start)[collapsed]
+        # The mean score of the unlabelled rows by the supervised start, which keeps the sizes of both sides.
+        weight = problem.cost_unlabeled / problem.cost_unlabeled.sum()
+        target = (np.clip(problem.unlabeled_scores(start.w, start.b), -1, 1) @ weight)[collapsed]
         if costs.shares is not None:
             target = 2 * (costs.shares if len(problem.signs) > 1 else costs.shares[1:])[collapsed] - 1
         balanced = replace(problem.only(collapsed), target=target)
@@ -208,9 +157,3 @@ def _predicted_shares(problem: Problem, result: Result) -> Array:
     scores = scores if len(scores) > 1 else np.vstack([-scores, scores])
     counts = np.bincount(scores.argmax(axis=0), weights=problem.cost_unlabeled, minlength=len(scores))
     return np.asarray(counts / counts.sum())
-
-
-def _mean_scores(problem: Problem, start: Result) -> Array:
-    """Return the mean score of the unlabelled rows by the supervised start, which keeps the sizes of both sides."""
-    weight = problem.cost_unlabeled / problem.cost_unlabeled.sum()
-    return np.asarray(np.clip(problem.unlabeled_scores(start.w, start.b), -1, 1) @ weight)

@@ -14,16 +14,13 @@ literature are in :mod:`deepsep.zoo.transductive`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.solvers import Array
 from deepsep.solvers.rows import Rows
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -38,11 +35,10 @@ class Problem:
     target: Array | None  # (c,)  r: the mean score over the unlabelled rows; None: a free bias
     s: float = 0.0
     centre: Array | None = None  # (m,)  still to be subtracted from the rows, which are sparse
-    make_rows: Callable[..., Any] = Rows  # with the arguments of Rows
 
     def rows(self) -> Rows:
         """Return the pass over the rows, with a column of ones if the bias is free."""
-        rows: Rows = self.make_rows(
+        return Rows(
             self.labeled,
             self.signs,
             self.cost_labeled,
@@ -53,7 +49,6 @@ class Problem:
             s=self.s,
             centre=self.centre,
         )
-        return rows
 
     def supervised(self) -> Problem:
         """Return the problem of the labelled rows alone, with a free bias."""

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from deepsep.errors import ParameterError
+from deepsep.solvers import Array
 
-Array = NDArray[Any]
 Kernel = Callable[[Any, Any], Array]
 
 EXACT_ROWS = 4_000  # a Gram matrix of this many rows takes 128 MB
@@ -70,18 +69,9 @@ class Space:
 
 
 def open_space(labeled: Any, unlabeled: Any, weight: Array, kernel: Kernel | None, rng: np.random.Generator) -> Space:
-    """Choose the space by kernel and size.
+    """Choose the space by kernel (None: the inner product of the features) and size; rows may be overwritten.
 
-    Parameters
-    ----------
-    labeled, unlabeled : arrays or CSR matrices
-        The rows, which may be overwritten.
-    weight : array (u,)
-        Weights of the unlabelled rows in their mean.
-    kernel : callable or None
-        None: the inner product of the features.
-    rng : Generator
-        Draws the landmarks.
+    ``weight`` are the weights of the unlabelled rows in their mean, and ``rng`` draws landmarks.
     """
     n, m = labeled.shape[0] + unlabeled.shape[0], labeled.shape[1]
     if kernel is not None:
@@ -95,7 +85,8 @@ def open_space(labeled: Any, unlabeled: Any, weight: Array, kernel: Kernel | Non
         return _feature_space(labeled, unlabeled, weight)
     if n * m <= DENSE_ENTRIES:
         return _feature_space(labeled.toarray(), unlabeled.toarray(), weight)
-    return _sparse_space(labeled, unlabeled, weight)
+    centre = _mean(labeled, unlabeled, weight)
+    return Space("sparse features", labeled, unlabeled, centre, lambda w, b: Separator(b - w @ centre, coef=w))
 
 
 def _feature_space(labeled: Array, unlabeled: Array, weight: Array) -> Space:
@@ -104,11 +95,6 @@ def _feature_space(labeled: Array, unlabeled: Array, weight: Array) -> Space:
         rows -= centre.astype(rows.dtype)
     exact_centre = centre.astype(labeled.dtype).astype(np.float64)
     return Space("features", labeled, unlabeled, None, lambda w, b: Separator(b - w @ exact_centre, coef=w))
-
-
-def _sparse_space(labeled: Any, unlabeled: Any, weight: Array) -> Space:
-    centre = _mean(labeled, unlabeled, weight)
-    return Space("sparse features", labeled, unlabeled, centre, lambda w, b: Separator(b - w @ centre, coef=w))
 
 
 def _gram_space(rows: Any, n_labeled: int, weight: Array, kernel: Kernel | None) -> Space:

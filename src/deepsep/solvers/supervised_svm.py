@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.solvers import Array
 from deepsep.solvers.newton import minimise
 from deepsep.solvers.problem import Problem, Result
-
-Array = NDArray[Any]
 
 
 def supervised_svm(problem: Problem, *, tol: float, max_iter: int, aim: float | None = None) -> Result:

@@ -106,14 +106,10 @@ class ComparedFits:
     def _is_same(self, name: str, member: Any) -> bool:
         """Return whether a method is fitted as a member of the committee is, which takes its seed and shares."""
         mine, other = self._for_folds(name).get_params(), member.get_params()
-        for given in ("random_state", "priors"):
-            if mine.pop(given, None) == {"random_state": self.folds.seed, "priors": self._priors}[given]:
+        for given, value in (("random_state", self.folds.seed), ("priors", self.estimators[COMMITTEE].priors)):
+            if mine.pop(given, None) == value:
                 other.pop(given, None)
         return repr(mine) == repr(other)
-
-    @property
-    def _priors(self) -> Any:
-        return self.estimators[COMMITTEE].priors
 
     def _for_folds(self, name: str) -> Any:
         """Return a copy of a method for the folds."""

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from deepsep.classifiers.building import method
-from deepsep.classifiers.catalogue import CATALOGUE, find_method
+from deepsep.classifiers.catalogue import CATALOGUE, Range, find_method
 from deepsep.classifiers.deep_separation.deepsep import DeepSep
-from deepsep.classifiers.record import Range
 from deepsep.classifiers.tsvm.tsvm import TSVM
 from deepsep.core.arrays import Array
 from deepsep.core.probability import moving_averages

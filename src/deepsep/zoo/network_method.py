@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -74,16 +75,17 @@ class NetworkMethod(ScaledMethod):
         """The widths of the hidden layers of the network that predicts."""
         return tuple(self.hidden)
 
-    # -- training --------------------------------------------------------------------------------------------
-
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         network, X, codes = self._begin(rows, rng)
-        self._train(network, rows, self._loss(network, X, codes), rng)
+        self._train(network, rows, self._loss_function(network, X, codes), rng)
         self._keep(network.state())
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        """Return the loss of a batch as a function, given all rows and their codes."""
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor, batch: Batch) -> Tensor:
+        """Return the loss of a batch, given all rows and their codes."""
         raise NotImplementedError
+
+    def _loss_function(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
+        return partial(self._loss, network, X, codes)
 
     def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor, Tensor]:
         """Return a new network, and on its device all rows, scaled, and their codes."""
@@ -110,7 +112,7 @@ class NetworkMethod(ScaledMethod):
 
     def _train(
         self,
-        network: TorchNetwork,
+        network: Any,  # a TorchNetwork, or anything with a module and the penalties of its parameters
         rows: TrainingRows,
         loss_of: Callable[[Batch], Tensor],
         rng: np.random.Generator,
@@ -124,19 +126,7 @@ class NetworkMethod(ScaledMethod):
         if extra is not None:
             module = nn.ModuleDict({"network": module, "extra": extra})
             decays += [(p, float(self.l2) if p.ndim > 1 else 0.0) for p in extra.parameters()]
-        self._lower(loss_of, module, decays, rows, rng, self.steps if steps is None else steps, after_step)
-
-    def _lower(
-        self,
-        loss_of: Callable[[Batch], Tensor],
-        module: nn.Module,
-        decays: Sequence[tuple[Tensor, float]],
-        rows: TrainingRows,
-        rng: np.random.Generator,
-        steps: int,
-        after_step: Callable[[Batch], object] | None = None,
-    ) -> None:
-        """Lower a loss over the parameters of a module, each with its penalty."""
+        steps = self.steps if steps is None else steps
         train_steps(
             module,
             loss_of,
@@ -154,8 +144,6 @@ class NetworkMethod(ScaledMethod):
         """Keep a trained network's state for prediction, which does not need torch."""
         self.network_weights_ = state
         self._packed = NetworkAverage([state], np.ones(1), self._scaling.centre, self._scaling.scale)
-
-    # -- predicting and saving -------------------------------------------------------------------------------
 
     def _probabilities(self, X: Array) -> Array:
         return self._packed.predict_proba(X)

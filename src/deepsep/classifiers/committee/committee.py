@@ -9,23 +9,27 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from deepsep.classifiers.base import WithPriors, shift_to_shares
 from deepsep.classifiers.building import method
-from deepsep.classifiers.committee.fits import fit_everything, twin_of
-from deepsep.classifiers.committee.label_evidence import classes_without_label, warn_of_origins
+from deepsep.classifiers.committee.fits import CommitteePlan, deal, fit_everything, twin_of
 from deepsep.classifiers.committee.members import COMMITTEE, USUAL_MEMBERS, adopt, unfitted_members
-from deepsep.classifiers.committee.plan import CommitteePlan, deal
 from deepsep.classifiers.committee.saved_committee import committee_to_parts, restore_committee, saved_members
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.declared_settings import integer, settings
-from deepsep.classifiers.known_shares import WithPriors, shift_to_shares
 from deepsep.core.arrays import Array
-from deepsep.core.label_origins import read_origins
+from deepsep.core.label_origins import LabelOrigins, contradict_shares, read_origins
 from deepsep.core.labels import Labels
 from deepsep.core.probability import shifted
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import DeepSepWarning, InterruptWarning, LabelError, LabelWarning, warn
+from deepsep.errors import DeepSepWarning, InterruptWarning, LabelError, LabelWarning, Setting, warn
 from deepsep.evaluation.conformal import ConformalSets, conformal_sets
-from deepsep.evaluation.expected_accuracy import Evidence, expected_accuracy, jackknife_error
+from deepsep.evaluation.expected_accuracy import (
+    Evidence,
+    UnseenClasses,
+    expected_accuracy,
+    jackknife_error,
+    unseen_classes,
+)
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.learning_curve import LearningCurve, fit_subsets, learning_curve
 from deepsep.evaluation.out_of_fold import OutOfFold
@@ -77,12 +81,6 @@ class Committee(WithPriors):
 
     Attributes
     ----------
-    classes_ : array (c,)
-        The classes.
-    transduction_ : array (n,)
-        Labels of the training rows: those given, and predictions for the others.
-    label_distributions_ : array (n, c)
-        Class probabilities of the training rows.
     members_ : dict of str to estimator
         The members, fitted to all rows.
     failures_ : dict of str to str
@@ -106,8 +104,6 @@ class Committee(WithPriors):
     out_of_fold_ : OutOfFold
         Probabilities of the labelled rows by each member and, as "committee", by all together, with weights and a
         temperature from other rows. None if too few labels can be held out; the weights are then the usual ones.
-    prior_shift_ : array (c,)
-        Logarithms of the factors of the classes, with ``priors`` only.
     student_ : Student or None
         Network with nearly the same predictions, much faster, by its own ``predict`` and ``predict_proba``.
     student_agreement_ : float or None
@@ -179,7 +175,11 @@ class Committee(WithPriors):
             adopt(member, seed, self.priors)
         self._fit_everything(members, rows, seed)
         distributions = {name: each.label_distributions_ for name, each in self.members_.items()}
-        self._set_shifts(distributions, rows, shares)
+        self.member_shifts_ = {}  # of members without a setting for known shares
+        if shares is not None:
+            for name, member in self.members_.items():
+                if "priors" not in member.get_params(deep=False):
+                    self.member_shifts_[name] = shift_to_shares(shares, distributions[name], rows)
         without_folds = self._weigh(distributions, rows)
         mixed = self._mix(distributions)
         mixed = self._shift_to_priors(mixed, rows)
@@ -241,14 +241,6 @@ class Committee(WithPriors):
             f"{len(held_out.folds.tests)} of {n_folds} folds: {len(held_out.rows)} predictions of held-out labels.",
             InterruptWarning,
         )
-
-    def _set_shifts(self, p: Mapping[str, Array], rows: TrainingRows, shares: Array | None) -> None:
-        """Set the factors that adjust members without a setting for known shares."""
-        self.member_shifts_ = {}
-        if shares is not None:
-            for name, member in self.members_.items():
-                if "priors" not in member.get_params(deep=False):
-                    self.member_shifts_[name] = shift_to_shares(shares, p[name], rows)
 
     def _usual_weights(self) -> Array:
         """Return the weights of the members without evidence."""
@@ -453,3 +445,34 @@ def _mean(p: Array, rows: TrainingRows) -> Array | None:
     """Return the mean probabilities of the unlabelled rows, if there are any."""
     pool = rows.unlabeled
     return np.average(p[pool], axis=0, weights=rows.weight[pool]) if len(pool) else None
+
+
+def warn_of_origins(origins: LabelOrigins, rows: TrainingRows, shares: Array | None) -> None:
+    """Warn if the labels cannot tell the accuracy, or contradict known shares."""
+    if origins.basis is None:
+        warn(
+            "no accuracy can be stated: it takes ten labels of two classes, drawn at random or for quotas; there "
+            f"are {origins.counts[0]} random and {origins.counts[1]} quota labels. Label 50 rows drawn at "
+            "random.",
+            LabelWarning,
+        )
+    at = (origins.words == "random") & (rows.codes >= 0)
+    if shares is not None and origins.given and at.any() and not rows.weighted:
+        counts = np.bincount(rows.codes[at], minlength=len(shares))
+        if contradict_shares(counts, shares):
+            warn(
+                "the labels are said to be drawn at random, but their classes have other shares than {priors}. One "
+                "of the two is wrong.",
+                LabelWarning,
+                priors=Setting("priors"),
+            )
+
+
+def classes_without_label(origins: LabelOrigins, rows: TrainingRows, shares: Array | None) -> UnseenClasses:
+    """Return the estimated share of classes without a label: none if shares are given or labels fill quotas."""
+    fair = origins.fair & (rows.weight > 0)
+    if shares is not None or origins.basis != "random" or not fair.any():
+        return UnseenClasses()
+    c, others = rows.n_classes, ~fair & (rows.codes >= 0)
+    known = np.bincount(rows.codes[others], minlength=c) > 0
+    return unseen_classes(np.bincount(rows.codes[fair], minlength=c), known)

@@ -1,21 +1,22 @@
-"""All fits of a committee as one pool of tasks: each member to all rows, and in each fold."""
+"""All fits of a committee as one pool of tasks, each member to all rows and in each fold, and the plan of them."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from deepsep.classifiers.catalogue import uses_unlabeled
+from deepsep.classifiers.catalogue import record_of, uses_unlabeled
+from deepsep.classifiers.committee.members import USUAL_MEMBERS
 from deepsep.core.arrays import Array
 from deepsep.core.labels import Labels
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import DeepSepWarning
-from deepsep.evaluation.folds import MAX_UNLABELED, Folds
+from deepsep.errors import DeepSepWarning, LabelError
+from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits, OutOfFold, fit_copy, in_parallel
 
 # Seconds of a fit on one core of a small server: a constant, and for each thousand rows. They order the fits and move a
@@ -32,7 +33,6 @@ SECONDS_BY_METHOD = {
     "logistic-regression": (0.1, 0.0),
     "self-training": (0.1, 0.04),
 }
-SECONDS_IN_FOLDS = SECONDS_BY_METHOD | {"in-context": (0.0, 1.0)}  # it reads its rows there, and predicts few
 # Members in the folds, by method: settings that are lowered to these, and the most unlabelled rows that they learn
 # from. The fits in the folds only weigh the members and tell the accuracy to expect; what the difference costs is in
 # `benchmarks/results/smaller_folds.csv`. Fewer unlabelled rows for the in-context network cost calibration.
@@ -46,44 +46,22 @@ IN_FOLDS: Mapping[str, tuple[Mapping[str, int], int | None]] = {
 
 @dataclass(frozen=True)
 class Task:
-    """Fit of a member or its twin, with its estimated time.
+    """Fit of a member or its twin, with its estimated time."""
 
-    Attributes
-    ----------
-    name : str
-        The member, or its twin.
-    fold : int or None
-        Fold that is held out; None: the fit is to all rows.
-    seconds : float
-        Estimated time on one core.
-    """
-
-    name: str
-    fold: int | None
-    seconds: float
+    name: str  # the member, or its twin
+    fold: int | None  # fold that is held out; None: the fit is to all rows
+    seconds: float  # estimated time on one core
 
 
 @dataclass(frozen=True)
 class CommitteeFits:
-    """Results of all fits.
+    """Results of all fits."""
 
-    Attributes
-    ----------
-    members : dict of str to estimator
-        The members, fitted to all rows.
-    failures : dict of str to str
-        Reason why each failed member was left out.
-    held_out : OutOfFold or None
-        Predictions by the members, and by their twins, of the rows that each fold held out; None if no fold is
-        complete.
-    interrupted : bool
-        Whether Ctrl-C ended the fits in the folds.
-    """
-
-    members: dict[str, Any]
-    failures: dict[str, str]
+    members: dict[str, Any]  # the members, fitted to all rows
+    failures: dict[str, str]  # reason why each failed member was left out
+    # Predictions of the rows that each fold held out, by members and their twins; None if no fold is complete
     held_out: OutOfFold | None
-    interrupted: bool
+    interrupted: bool  # whether Ctrl-C ended the fits in the folds
 
 
 def twin_of(name: str) -> str:
@@ -107,41 +85,26 @@ def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labeled: 
 
 def seconds_in_fold(candidates: Mapping[str, Candidate], n_labeled: int, n_unlabeled: int) -> dict[str, float]:
     """Return the estimated time of each candidate's fit in a fold on one core."""
+    costs = SECONDS_BY_METHOD | {"in-context": (0.0, 1.0)}  # it reads its rows in a fold, and predicts few
     seconds = {}
     for name, candidate in candidates.items():
         most = n_unlabeled if candidate.most_unlabeled is None else candidate.most_unlabeled
         read = 0 if candidate.labeled_only else min(n_unlabeled, most)
-        seconds[name] = _seconds(candidate.estimator, n_labeled + read, SECONDS_IN_FOLDS)
+        seconds[name] = _seconds(candidate.estimator, n_labeled + read, costs)
     return seconds
 
 
 def fit_everything(
     members: Mapping[str, Any],
-    rows: TrainingRows,
-    folds: Folds | None,
+    rows: TrainingRows,  # whose context receives the progress
+    folds: Folds | None,  # None if there are too few labels
     *,
     twins: bool,
     n_jobs: int,
 ) -> CommitteeFits:
-    """Fit all members to all rows and in each fold; Ctrl-C keeps the fits that are done.
+    """Fit copies of all members to all rows and in each fold; Ctrl-C then keeps the fits that are done.
 
-    Parameters
-    ----------
-    members : dict of str to estimator
-        Unfitted members, which are copied.
-    rows : TrainingRows
-        All rows. Their context receives the progress.
-    folds : Folds or None
-        Folds of the labels; None if there are too few labels.
-    twins : bool
-        Whether members that learn from unlabelled rows are also fitted to the labelled ones alone, in each fold.
-    n_jobs : int
-        Number of fits at the same time.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If Ctrl-C comes before all members are fitted to all rows.
+    With ``twins``, members that learn from unlabelled rows are also fitted to the labelled ones alone, in each fold.
     """
     unweighted = [name for name, each in members.items() if not has_fit_parameter(each, "sample_weight")]
     failures = dict.fromkeys(unweighted if rows.weighted else [], "it takes no weights")
@@ -198,18 +161,18 @@ def candidates_for(members: Mapping[str, Any], *, twins: bool = False) -> dict[s
 
 def smaller(candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
     """Return the candidates as a committee fits them in its folds; see ``IN_FOLDS``."""
-    return {name: _smaller(candidate) for name, candidate in candidates.items()}
-
-
-def _smaller(candidate: Candidate) -> Candidate:
-    name = getattr(candidate.estimator, "method_name", "")
-    if name not in IN_FOLDS:
-        return candidate
-    settings, most = IN_FOLDS[name]
-    own = candidate.estimator.get_params()
-    estimator = clone(candidate.estimator).set_params(**{key: min(value, own[key]) for key, value in settings.items()})
-    limits = [each for each in (most, candidate.most_unlabeled) if each is not None]
-    return replace(candidate, estimator=estimator, most_unlabeled=min(limits, default=None))
+    changed = dict(candidates)
+    for name, candidate in candidates.items():
+        method_name = getattr(candidate.estimator, "method_name", "")
+        if method_name not in IN_FOLDS:
+            continue
+        settings, most = IN_FOLDS[method_name]
+        own = candidate.estimator.get_params()
+        lowered = {key: min(value, own[key]) for key, value in settings.items()}
+        limits = [each for each in (most, candidate.most_unlabeled) if each is not None]
+        estimator = clone(candidate.estimator).set_params(**lowered)
+        changed[name] = replace(candidate, estimator=estimator, most_unlabeled=min(limits, default=None))
+    return changed
 
 
 def _seconds(member: Any, n_rows: int, costs: Mapping[str, tuple[float, float]] = SECONDS_BY_METHOD) -> float:
@@ -224,3 +187,51 @@ def _fit_or_fail(member: Any, X: Array, labels: Labels, weight: Array | None) ->
             return fit_copy(member, X, labels, weight, seed=0, checked=True)
         except Exception as error:
             return error
+
+
+@dataclass(frozen=True)
+class CommitteePlan:
+    """Plan of a committee for a table."""
+
+    members: dict[str, str]  # strength of each member
+    left_out: dict[str, str]  # condition under which each of the others would take part
+    n_folds: int  # number of folds that hold labelled rows out, over all repeats; 0 if there are too few labels
+    n_fits: int  # number of fits, to all rows and in the folds
+    seconds: float  # estimated total time on one core
+
+    @classmethod
+    def of(cls, members: dict[str, Any], usual: bool, twins: bool, n_rows: int, y: Labels, n_folds: int) -> Self:
+        """Return the plan of these unfitted members, which may be the usual ones of an effort."""
+        n_labeled = int(y.labeled.sum())
+        tasks = list_tasks(members, twins and n_rows > n_labeled, n_rows, n_labeled, n_folds)
+        seats = {seat.name: seat for seat in USUAL_MEMBERS} if usual else {}
+        return cls(
+            {name: seats[name].why if name in seats else _description(each) for name, each in members.items()},
+            {name: f"from effort {seat.efforts[0]} on" for name, seat in seats.items() if name not in members},
+            n_folds,
+            len(tasks),
+            sum(task.seconds for task in tasks),
+        )
+
+
+def deal(labels: Labels, effort: str, *, seed: int, weight: Any = None, stratified: bool = True) -> Folds | None:
+    """Return the folds of an effort, or None if there are too few labels."""
+    n_splits = {"fast": 3, "normal": 5, "best": 10}[effort]
+    n_repeats = 3 if effort == "best" and labels.labeled.sum() < 60 else 1
+    try:
+        return deal_folds(
+            labels,
+            n_splits=n_splits,
+            n_repeats=n_repeats,
+            seed=seed,
+            weight=weight,
+            max_unlabeled=MAX_UNLABELED,
+            stratified=stratified,
+        )
+    except LabelError:
+        return None
+
+
+def _description(member: Any) -> str:
+    record = record_of(member)
+    return type(member).__name__ if record is None else record.what

@@ -17,7 +17,7 @@ from deepsep.core.labels import codes_of
 from deepsep.errors import ModelFileError
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, UnseenClasses
 from deepsep.evaluation.learning_curve import LearningCurve
-from deepsep.evaluation.saved_predictions import from_parts, to_parts
+from deepsep.evaluation.out_of_fold import OutOfFold
 from deepsep.files.saving import take_apart
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def committee_to_parts(model: Committee) -> tuple[dict[str, Any], dict[str, Any]
         state["student"], own = take_apart(model.student_)
         arrays |= {f"student.{part}": array for part, array in own.items()}
     if model.out_of_fold_ is not None:
-        state["held_out"], held_out = to_parts(model.out_of_fold_)
+        state["held_out"], held_out = model.out_of_fold_.to_parts()
         arrays |= {f"held_out.{name}": array for name, array in held_out.items()}
     return state, arrays
 
@@ -90,7 +90,7 @@ def restore_committee(model: Committee, state: dict[str, Any], arrays: dict[str,
         raise ModelFileError("weights and members do not fit together. Save the model again.")
     if "held_out" in state:
         codes = codes_of(model.classes_, model.transduction_)
-        model.out_of_fold_ = from_parts(state["held_out"], below(arrays, "held_out."), codes, model.classes_)
+        model.out_of_fold_ = OutOfFold.from_parts(state["held_out"], below(arrays, "held_out."), codes, model.classes_)
         if not {COMMITTEE, *model.members_} <= set(model.out_of_fold_.p):
             raise ModelFileError("the model has no predictions out of fold of some members. Save it again.")
     model.label_origins_ = _restored_origins(model, state, arrays)

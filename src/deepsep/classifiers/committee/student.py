@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from deepsep.networks import NetworkAverage, NumpyNetwork, OneHotAverage
 
 MAX_STUDENT_ROWS = 100_000  # unlabelled rows; more make no difference
 LABEL_SMOOTHING = 1e-3  # as in DeepSep
-MEASURED_VALUES = ("agreement_", "accuracy_loss_", "n_held_out_")
 
 
 @settings
@@ -34,8 +33,6 @@ class Student(Classifier):
 
     Attributes
     ----------
-    classes_ : array (c,)
-        The classes.
     agreement_ : float
         Share of the held-out rows for which student and committee predict the same class.
     accuracy_loss_ : float
@@ -43,14 +40,13 @@ class Student(Classifier):
         rows of the probability of the committee's class minus that of the student's.
     n_held_out_ : int
         Number of held-out rows.
-    transduction_ : array (n,)
-        Labels of the training rows: those given, and the student's predictions for the others.
     network_weights_ : dict
         The weights of the network, by torch's names.
     """
 
     method_name = "student"
     predicts_in_threads = True  # in NumPy, without state
+    _measured: ClassVar = ("agreement_", "accuracy_loss_", "n_held_out_")
 
     def _check_parameters(self) -> None:
         raise ParameterError("Student: only a committee can train it. Fit a Committee and use its student_.")
@@ -58,25 +54,10 @@ class Student(Classifier):
     # -- learning --------------------------------------------------------------------------------------------
 
     @classmethod
-    def of(
-        cls,
-        teacher: Classifier,
-        rows: TrainingRows,
-        p: Array,
-        rng: np.random.Generator,
-    ) -> Self | None:
-        """Return the student of a classifier; None if there are too few unlabelled rows.
+    def of(cls, teacher: Classifier, rows: TrainingRows, p: Array, rng: np.random.Generator) -> Self | None:
+        """Return the student of a fitted classifier; None if there are too few unlabelled rows.
 
-        Parameters
-        ----------
-        teacher : Classifier
-            A classifier fitted to the rows.
-        rows : TrainingRows
-            Rows of the teacher's fit.
-        p : array (n, c)
-            The teacher's probabilities for all rows.
-        rng : numpy.random.Generator
-            Source of the held-out rows, of the weights and of the order of the rows.
+        ``rows`` are those of the teacher's fit, and ``p`` (n, c) its probabilities of them.
         """
         n = len(rows.unlabeled)
         if n < 100:
@@ -164,13 +145,13 @@ class Student(Classifier):
         return self._network.predict_proba(X)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state = {name: getattr(self, name) for name in MEASURED_VALUES}
+        state = {name: getattr(self, name) for name in self._measured}
         network = {f"network/{name}": value for name, value in self.network_weights_.items()}
         return state, {**network, **vars(self._scaling)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
-        self.__dict__.update({name: state[name] for name in MEASURED_VALUES})
+        self.__dict__.update({name: state[name] for name in self._measured})
         if not (is_number(self.agreement_) and 0 <= self.agreement_ <= 1 and is_number(self.accuracy_loss_)):
             raise ModelFileError("the student has no agreement with its committee. Save the model again.")
         self._scaling = Scaling.from_arrays(arrays, d)

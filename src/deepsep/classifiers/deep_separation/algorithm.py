@@ -39,16 +39,7 @@ class Schedule:
 def deep_low_density_separation(run: TrainingRun, separate: Separate, plan: Schedule, rng: np.random.Generator) -> None:
     """Train ``run.network`` by Algorithm 1; ``run`` keeps the network of every round.
 
-    Parameters
-    ----------
-    run : TrainingRun
-        The rows, the network with its initial weights, and the history.
-    separate : callable
-        ``separate(run, rng)`` returns p̂: the class probabilities of D₁ from boundaries through low density.
-    plan : Schedule
-        Rounds and phases.
-    rng : Generator
-        Source of everything random.
+    ``separate(run, rng)`` returns p̂: the class probabilities of D₁ from boundaries through low density.
     """
     rows = run.rows
     h = smooth_labels(rows.codes[rows.labeled], rows.n_classes, plan.smoothing)  # equation (2)

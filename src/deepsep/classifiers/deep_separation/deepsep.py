@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import TransformerMixin, clone
@@ -13,22 +13,17 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
+from deepsep.classifiers.base import WithPriors
 from deepsep.classifiers.declared_settings import integer, real, setting, settings, widths
 from deepsep.classifiers.deep_separation.algorithm import Schedule, deep_low_density_separation
 from deepsep.classifiers.deep_separation.propensities import LowDensity
 from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, TrainedRounds, TrainingRun
-from deepsep.classifiers.known_shares import WithPriors
 from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabeled_cost
 from deepsep.core.arrays import Array, below, checked_array
 from deepsep.core.checks import is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
-from deepsep.core.probability import (
-    check_probabilities,
-    fit_temperature,
-    round_weights,
-    temper,
-)
+from deepsep.core.probability import check_probabilities, fit_temperature, round_weights, temper
 from deepsep.core.scaling import Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
@@ -38,9 +33,6 @@ from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.evaluation.population import to_population
 from deepsep.networks import Architecture, NetworkAverage, choose_device, members_of
 from deepsep.solvers.one_vs_rest import Costs, SolverSettings
-from deepsep.solvers.rows import Rows
-
-CALIBRATION_FOLDS = 3
 
 
 def _are_penalties(value: Any) -> bool:
@@ -148,12 +140,6 @@ class DeepSep(TransformerMixin, WithPriors):
 
     Attributes
     ----------
-    classes_ : array (c,)
-        The labels, sorted.
-    transduction_ : array (n,)
-        The label of every training row: as given, or predicted.
-    label_distributions_ : array (n, c)
-        ``predict_proba`` of every training row, including labelled rows.
     history_ : list of dict
         One row for each round and phase: losses, objective of the TSVMs, class shares, classes (by number) whose
         boundary collapsed and was found again, agreement with the previous round, validation accuracy.
@@ -162,8 +148,6 @@ class DeepSep(TransformerMixin, WithPriors):
         Rounds that were completed.
     temperature_ : float
         Temperature of the calibration; 1.0 without.
-    prior_shift_ : array (c,)
-        Logarithms of the factors of the classes, with ``priors`` only.
 
     References
     ----------
@@ -185,6 +169,7 @@ class DeepSep(TransformerMixin, WithPriors):
     """
 
     method_name = "deepsep"
+    _calibration_folds: ClassVar[int] = 3
 
     hidden: Sequence[int] = widths((128, 32))
     dropout: float = real(0.5, at_least=0, below=1)
@@ -230,16 +215,12 @@ class DeepSep(TransformerMixin, WithPriors):
         10 + 10 epochs of Adam at a tenth of the initial learning rate, TSVMs by CCCP with C = 0.1, C* = (ℓ/u) C and 250
         unlabelled rows, ρ = 0.8.
 
+        ``docs/paper.md`` lists all points on which the paper is silent or contradicts itself, with our reading.
+
         Parameters
         ----------
         **changes
             Settings to change, such as ``random_state``.
-
-        Notes
-        -----
-        f starts from the first layers of an autoencoder of all rows (the paper says "g", which is a single layer). The
-        initial network is not part of the moving average, and each phase has a fresh Adam. ``docs/paper.md`` lists all
-        points on which the paper is silent or contradicts itself, with our reading.
         """
         published: dict[str, Any] = {
             "hidden": (128, 32),
@@ -292,7 +273,7 @@ class DeepSep(TransformerMixin, WithPriors):
     def _all_steps(self) -> int:
         epochs = self.initial_epochs + self.rounds * (self.propensity_epochs + self.label_epochs)
         epochs += self.pretrain_epochs if self.pretrain else 0
-        return (1 + CALIBRATION_FOLDS * self.calibrate) * epochs * self._n_networks
+        return (1 + self._calibration_folds * self.calibrate) * epochs * self._n_networks
 
     @property
     def _n_networks(self) -> int:
@@ -380,9 +361,6 @@ class DeepSep(TransformerMixin, WithPriors):
 
     def _low_density(self, rows: TrainingRows, split: SplitRows) -> LowDensity:
         shares = self._shares()
-        make_rows: Any = Rows
-        if split.device == "cuda" and self.algorithm != "cccp":
-            make_rows = networks.rows_by_size(Rows, device="cuda")
 
         def costs(drawn: Array) -> Costs:
             C_star = unlabeled_cost(self.C, self.C_star, split.weight, split.labeled, split.unlabeled, drawn)
@@ -394,7 +372,6 @@ class DeepSep(TransformerMixin, WithPriors):
             propensity=self.propensity,
             shares=shares,
             effort=SolverSettings("cccp", tol=1e-6) if self.algorithm == "cccp" else SolverSettings(tol=1e-3),
-            make_rows=make_rows,
         )
 
     def _pretrain(self, run: TrainingRun, architecture: Architecture, rng: np.random.Generator) -> None:
@@ -448,7 +425,7 @@ class DeepSep(TransformerMixin, WithPriors):
         """Find the temperature with the lowest log loss on held-out labelled rows."""
         codes = rows.codes.copy()
         codes[split.validation] = -1
-        folds = min(CALIBRATION_FOLDS, int(np.bincount(codes[split.labeled]).min()))
+        folds = min(self._calibration_folds, int(np.bincount(codes[split.labeled]).min()))
         if folds < 2:
             warn("calibrate needs two labelled rows of every class: probabilities are not calibrated.", LabelWarning)
             return

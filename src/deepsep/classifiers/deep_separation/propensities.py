@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -13,35 +13,17 @@ from deepsep.core.arrays import Array
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.errors import DataError
 from deepsep.solvers.one_vs_rest import Costs, SolverSettings, separate
-from deepsep.solvers.rows import Rows
 
 
 @dataclass(frozen=True)
 class LowDensity:
-    """TSVMs of a round.
+    """TSVMs of a round."""
 
-    Attributes
-    ----------
-    draw : callable
-        ``draw(rng)`` returns the unlabelled rows that they are trained on.
-    costs : callable
-        ``costs(drawn)`` returns the objective's costs for these rows.
-    propensity : {"platt", "softmax", "hard"}
-        How scores become probabilities.
-    shares : array (c,) or None
-        Shares of the classes in the population, to which the probabilities are corrected.
-    effort : SolverSettings
-        How the problems are solved.
-    make_rows : callable
-        Constructor of the pass over the rows.
-    """
-
-    draw: Callable[[np.random.Generator], Array]
-    costs: Callable[[Array], Costs]
-    propensity: Literal["platt", "softmax", "hard"]
-    shares: Array | None
-    effort: SolverSettings
-    make_rows: Callable[..., Any] = Rows
+    draw: Callable[[np.random.Generator], Array]  # ``draw(rng)`` returns the unlabelled rows that they are trained on
+    costs: Callable[[Array], Costs]  # ``costs(drawn)`` returns the objective's costs for these rows
+    propensity: Literal["platt", "softmax", "hard"]  # how scores become probabilities
+    shares: Array | None  # (c,): shares of the classes in the population, to which the probabilities are corrected
+    effort: SolverSettings  # how the problems are solved
 
     def __call__(self, run: TrainingRun, rng: np.random.Generator) -> Array:
         """Return p̂ of the unlabelled rows and note the objective."""
@@ -66,7 +48,6 @@ class LowDensity:
             rows.n_classes,
             self.costs(drawn),
             self.effort,
-            make_rows=self.make_rows,
         )
         to_probabilities = ScoreProbabilities(self.propensity)
         if self.propensity == "platt" or (self.propensity == "hard" and self.shares is not None):

@@ -35,21 +35,11 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRows(TrainingRows):
-    """Training rows as a matrix, some of them held out: ``labeled`` is D₀, and ``unlabeled`` D₁.
+    """Training rows as a matrix, some of them held out: ``labeled`` is D₀, and ``unlabeled`` D₁."""
 
-    Attributes
-    ----------
-    scaling : Scaling
-        Scaling of the features.
-    validation : array of int
-        The labelled rows held out.
-    device : str or None
-        Device of the rows for torch; None: they are scaled on demand.
-    """
-
-    scaling: Scaling
-    validation: Array
-    device: str | None
+    scaling: Scaling  # scaling of the features
+    validation: Array  # the labelled rows held out
+    device: str | None  # device of the rows for torch; None: they are scaled on demand
 
     @cached_property
     def labeled(self) -> Array:
@@ -79,23 +69,11 @@ class SplitRows(TrainingRows):
 
 
 class TrainingRun:
-    """A network in training.
-
-    Attributes
-    ----------
-    rows : SplitRows
-        Rows that it is trained on.
-    network : Network
-        The network with its current weights.
-    states : list of dict
-        Its weights after each round, from the initial one on.
-    history : History
-        One row for each round and phase.
-    """
+    """A network in training on ``rows``, with a ``history`` of one row for each round and phase."""
 
     def __init__(self, rows: SplitRows, network: Network, history: History, decay: float) -> None:
         self.rows, self.network, self.history, self.decay = rows, network, history, decay
-        self.states: list[dict[str, Array]] = []
+        self.states: list[dict[str, Array]] = []  # weights after each round, from the initial one on
         self._predicted: Array | None = None  # classes of D₁ after the last round
         self._held_out: list[Array] = []  # probabilities of the rows held out, by round
 
@@ -204,24 +182,12 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class TrainedRounds:
-    """The networks of rounds 0 (the initial one) to T.
+    """The networks of rounds 0 (the initial one) to T."""
 
-    Attributes
-    ----------
-    architecture : Architecture
-        Architecture of every network.
-    scaling : Scaling
-        Scaling of the rows.
-    states : list of dict
-        Weights of each round's network, from the initial one on.
-    weights : array (max(T, 1),)
-        Weights of rounds 1 to T in the moving average; with T = 0, of the initial network.
-    """
-
-    architecture: Architecture
-    scaling: Scaling
-    states: list[dict[str, Array]]
-    weights: Array
+    architecture: Architecture  # architecture of every network
+    scaling: Scaling  # scaling of the rows
+    states: list[dict[str, Array]]  # weights of each round's network, from the initial one on
+    weights: Array  # (max(T, 1),): weights of rounds 1 to T in the moving average; with T = 0, of the initial network
 
     @property
     def averaged(self) -> list[dict[str, Array]]:

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.stats import beta
 
 from deepsep import networks
+from deepsep.classifiers.base import WithPriors
 from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.classifiers.in_context.context_draw import draw_context, order_by_content
 from deepsep.classifiers.in_context.spectral_map import SpectralMap
-from deepsep.classifiers.known_shares import WithPriors
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import require
 from deepsep.core.probability import mixture_weights

@@ -14,18 +14,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.metaestimators import available_if
 
+from deepsep.classifiers.base import WithPriors, shift_of_logs
 from deepsep.classifiers.declared_settings import integer, real, setting, settings
-from deepsep.classifiers.known_shares import WithPriors
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.label_origins import contradict_shares
-from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
+from deepsep.core.probability import ScoreProbabilities, fit_platt
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, Setting, shown, warn
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits
 from deepsep.solvers.curvature import MAX_MATRIX_FEATURES
-from deepsep.solvers.one_vs_rest import Boundaries, Costs, SolverSettings, class_scores, separate
+from deepsep.solvers.one_vs_rest import Boundaries, Costs, Path, SolverSettings, class_scores, separate
 from deepsep.solvers.spaces import EXACT_ROWS, N_LANDMARKS, Kernel, Separator
 
 
@@ -33,18 +33,65 @@ from deepsep.solvers.spaces import EXACT_ROWS, N_LANDMARKS, Kernel, Separator
 class LowDensitySVM(WithPriors):
     """A boundary for each class against the rest, found with the help of unlabelled rows.
 
-    Subclasses define in ``_path`` the objective and its solver. Kernels, costs, probabilities, priors and saving are
-    here.
+    Subclasses define in ``_path`` the solver of their objective, and name it in ``_ends``. Kernels, costs,
+    probabilities, priors and saving are here.
 
     Parameters
     ----------
-    C, C_star, kernel, gamma, priors, n_unlabeled, probability, max_iter, tol, random_state
-        As in :class:`deepsep.TSVM`.
+    C : float, default=0.1
+        Cost of a labelled row on the wrong side of its margin.
+    C_star : float, "pool" or None, default=None
+        Cost of an unlabelled row inside the margin. None: (ℓ/u) C with u the unlabelled rows used in training, so that
+        both kinds of rows weigh the same in total. "pool": (ℓ/u) C with u all unlabelled rows, also where
+        ``n_unlabeled`` uses fewer. 0: only the labelled rows count (and the constraint, if ``balance=True``).
+    kernel : "linear", "rbf" or callable, default="linear"
+        A callable takes two arrays of rows and returns the matrix of inner products, which must be positive
+        semi-definite. With a kernel, up to 4,000 training rows are solved exactly; beyond, a Nyström map on 1,000
+        landmark rows takes its place, with an ``ApproximationWarning``, and ``space_`` says so.
+    gamma : float, "scale" or "auto", default="scale"
+        Of the RBF kernel exp(-gamma |x - z|²), as in scikit-learn's SVC.
+    balance : bool, default=True
+        Whether to fix the mean score over the unlabelled rows. False: a free bias, which may leave all unlabelled rows
+        on one side.
+    priors : dict {class: share}, optional
+        Class shares in the population, of which the unlabelled rows are a sample, if they are known to differ from
+        those of the labelled rows. They sum to one. Probabilities and predictions are corrected for them, whether
+        ``balance`` is on or off.
+    n_unlabeled : int, optional
+        Train on this many unlabelled rows, drawn at random. None: all of them. 250 is the paper's choice for speed,
+        which is no longer needed.
+    probability : {"platt", "cv", "softmax", "hard"} or None, default="platt"
+        Conversion of scores into probabilities. "platt": a sigmoid fitted to the labelled training rows, normalised;
+        cheap, but overconfident if those rows are few. "cv": the same sigmoid fitted to out-of-fold scores, which takes
+        five more fits. "softmax": of the scores. "hard": 1 for the predicted class. None: no
+        ``predict_proba``.
+    random_state : int, RandomState or None, default=None
+        Draws ``n_unlabeled`` rows, the landmarks of a Nyström map, and the folds of "cv". Nothing else is random.
+    max_iter : int, default=1000
+        Maximum number of passes over the rows in one convex problem.
+    tol : float, default=1e-6
+        Relative duality gap at which a convex problem counts as solved.
 
     Attributes
     ----------
-    coef_, intercept_, objective_path_, duality_gap_, n_iter_, termination_condition_, space_
-        As in :class:`deepsep.TSVM`.
+    classes_ : array (c,)
+        The labels, sorted. With two classes there is one problem, and ``classes_[1]`` is its positive side.
+    coef_, intercept_ : arrays (c, m) and (c,), or (1, m) and (1,) for two classes
+        The linear boundary (``coef_`` for the linear kernel only).
+    termination_condition_ : str
+        Reason why the solver stopped.
+    algorithm_, space_ : str
+        The solver, and the space in which the rows were separated ("features", "sparse features", "Gram", "Nyström").
+    balanced_ : array (c,) of bool
+        Whether each problem has the balancing constraint.
+    C_star_ : float
+        The cost of an unlabelled row of weight 1.
+    gamma_ : float
+        Gamma of the RBF kernel as a number, if it is used.
+    n_labeled_, n_unlabeled_ : int
+        Rows used in training.
+    data_fingerprint_ : str
+        A hash of the training set's shape, column names, labels and a sample of its values.
     """
 
     _proportions_matter = True  # features are not standardised
@@ -59,6 +106,7 @@ class LowDensitySVM(WithPriors):
         "linear", lambda kernel: callable(kernel) or kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'
     )
     gamma: float | Literal["scale", "auto"] = real("scale", above=0, or_else=("scale", "auto"))
+    balance: bool = True
     priors: Mapping[Any, float] | None = None
     n_unlabeled: int | None = integer(None, 1, or_none=True)
     probability: Literal["platt", "cv", "softmax", "hard"] | None = "platt"
@@ -66,9 +114,13 @@ class LowDensitySVM(WithPriors):
     tol: float = real(1e-6, above=0, below=1)
     random_state: Any = None
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
-        """Return s and balance of the costs, and the solver's settings."""
+    def _path(self, rng: np.random.Generator) -> Path | None:
+        """Return the solver."""
         raise NotImplementedError
+
+    @property
+    def _solver_name(self) -> str:
+        return next(iter(self._ends))
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
@@ -78,7 +130,7 @@ class LowDensitySVM(WithPriors):
         self.C_star_ = unlabeled_cost(self.C, self.C_star, rows.weight, rows.labeled, rows.unlabeled, drawn)
         self._forget("gamma_", "platt_", "label_distributions_")
         X, weight = rows.X, rows.weight
-        costs, effort = self._path(rng)
+        shares = self._shares()
         boundaries = separate(
             X[rows.labeled],
             rows.codes[rows.labeled],
@@ -86,8 +138,8 @@ class LowDensitySVM(WithPriors):
             X[drawn],
             weight[drawn],
             rows.n_classes,
-            Costs(self.C, self.C_star_, shares=self._shares(), **costs),
-            effort,
+            Costs(self.C, self.C_star_, float(getattr(self, "s", 0.0)), bool(self.balance), shares),
+            SolverSettings(self._solver_name, self.max_iter, self.tol, self._path(rng)),
             kernel=self._make_kernel(rows),
             rng=rng,
         )
@@ -95,7 +147,9 @@ class LowDensitySVM(WithPriors):
         self._warn_of_shares(boundaries.supervised_shares, rows)
         self._fit_probabilities(rows, rng)
         scores = class_scores(self._separator, X)
-        self._shift_scores(scores, rows)
+        if shares is not None:
+            log_p = self._to_probabilities.log_probabilities(scores[rows.unlabeled])
+            self.prior_shift_ = shift_of_logs(shares, log_p, rows)
         return scores
 
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
@@ -203,14 +257,6 @@ class LowDensitySVM(WithPriors):
         else:
             at, scores = rows.labeled, class_scores(self._separator, rows.X[rows.labeled])
         self.platt_ = fit_platt(scores, rows.codes[at], rows.weight[at])
-
-    def _shift_scores(self, scores: Array, rows: TrainingRows) -> None:
-        """Find factors for which the mean probabilities of the unlabelled rows are the given shares."""
-        shares = self._shares()
-        if shares is not None:
-            pool, labeled = rows.unlabeled, rows.labeled
-            log_p = self._to_probabilities.log_probabilities(scores[pool])
-            self.prior_shift_ = prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])
 
     @property
     def _to_probabilities(self) -> ScoreProbabilities:

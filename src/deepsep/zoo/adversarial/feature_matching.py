@@ -44,10 +44,6 @@ class FeatureMatchingGAN(GenerativeAdversarial):
     weight : float, default=1.0
         w. 0: the average of a network trained on the labelled rows alone (batch norm still sees all).
 
-    Notes
-    -----
-    Batch norm sees made-up rows through the moments of real ones, as it sees rows to predict.
-
     References
     ----------
     T. Salimans, I. Goodfellow, W. Zaremba, V. Cheung, A. Radford, X. Chen. Improved techniques for training GANs. NIPS
@@ -156,8 +152,8 @@ class ComplementGAN(FeatureMatchingGAN):
 class Density:
     """Sum of normal kernels on every row, in the space of the first principal components.
 
-    In more than 10 dimensions a few hundred rows say little about density. The bandwidth is the candidate, in units of
-    the mean deviation of a component, under which rows are most likely when each is left out in turn.
+    The bandwidth is the candidate, in units of the mean deviation of a component, under which rows are most likely when
+    each is left out in turn.
     """
 
     def __init__(

@@ -10,8 +10,13 @@ from torch.nn.functional import cross_entropy, logsigmoid
 from deepsep.classifiers.declared_settings import real, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks import Batch
-from deepsep.zoo.adversarial.generative_adversarial import GenerativeAdversarial, made_scores, real_rows, undisturbed
-from deepsep.zoo.adversarial.generators import PairJudge
+from deepsep.zoo.adversarial.generative_adversarial import (
+    GenerativeAdversarial,
+    PairJudge,
+    made_scores,
+    real_rows,
+    undisturbed,
+)
 
 Pairs = tuple[Tensor, Tensor]
 
@@ -62,9 +67,7 @@ class TripleGAN(GenerativeAdversarial):
         network, X, codes = self._begin(rows, rng)
         generator = self._make_generator(rows, X, rng, rows.n_classes)
         d, c = X.shape[1], rows.n_classes
-
         judge = PairJudge(d, c, hidden=tuple(self.hidden), dropout=self.dropout, rng=rng).to(X.device)
-
         certain = torch.eye(c, device=X.device)  # certain[y]: probability 1 for class y
 
         def make(batch: Batch) -> tuple[Tensor, Tensor]:

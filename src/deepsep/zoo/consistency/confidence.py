@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -37,17 +37,14 @@ class EntropyNetwork(NetworkMethod):
 
     entropy: float = real(0.3, at_least=0)
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        def loss_of(batch: Batch) -> Tensor:
-            scores = network.scores(X[batch.both])
-            b = len(batch.labeled)
-            loss = cross_entropy(scores[:b], codes[batch.labeled])
-            if len(scores) > b:
-                log_p = torch.log_softmax(scores[b:], -1)
-                loss = loss - self.entropy * batch.progress * (log_p.exp() * log_p).sum(-1).mean()
-            return loss
-
-        return loss_of
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor, batch: Batch) -> Tensor:
+        scores = network.scores(X[batch.both])
+        b = len(batch.labeled)
+        loss = cross_entropy(scores[:b], codes[batch.labeled])
+        if len(scores) > b:
+            log_p = torch.log_softmax(scores[b:], -1)
+            loss = loss - self.entropy * batch.progress * (log_p.exp() * log_p).sum(-1).mean()
+        return loss
 
 
 def _are_increasing_shares(pair: Any) -> bool:
@@ -83,16 +80,12 @@ class PseudoLabel(NetworkMethod):
         (0.1, 0.6), _are_increasing_shares, "two increasing shares of the steps, such as (0.1, 0.6)"
     )
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor, batch: Batch) -> Tensor:
         start, end = self.ramp
-
-        def loss_of(batch: Batch) -> Tensor:
-            scores = network.scores(X[batch.both])
-            b = len(batch.labeled)
-            loss = cross_entropy(scores[:b], codes[batch.labeled])
-            if len(scores) > b:
-                alpha = self.weight * ((batch.progress - start) / (end - start)).clamp(0, 1)
-                loss = loss + alpha * cross_entropy(scores[b:], scores[b:].argmax(-1))
-            return loss
-
-        return loss_of
+        scores = network.scores(X[batch.both])
+        b = len(batch.labeled)
+        loss = cross_entropy(scores[:b], codes[batch.labeled])
+        if len(scores) > b:
+            alpha = self.weight * ((batch.progress - start) / (end - start)).clamp(0, 1)
+            loss = loss + alpha * cross_entropy(scores[b:], scores[b:].argmax(-1))
+        return loss

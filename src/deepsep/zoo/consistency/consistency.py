@@ -35,10 +35,6 @@ class PiModel(NetworkMethod):
     ramp_up : float, default=0.25
         Share of the steps over which the weight grows; 0: it is at its maximum from the start.
 
-    Notes
-    -----
-    Both passes go through the network together, so batch norm sees each row twice; the gradient goes through both.
-
     References
     ----------
     S. Laine, T. Aila. Temporal ensembling for semi-supervised learning. ICLR 2017.
@@ -50,17 +46,13 @@ class PiModel(NetworkMethod):
     noise: float = real(0.3, at_least=0)
     ramp_up: float = real(0.25, at_least=0, at_most=1)
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        def loss_of(batch: Batch) -> Tensor:
-            scores = network.scores(self._disturb(X[batch.both].repeat(2, 1)))
-            first, second = torch.softmax(scores, -1).chunk(2)
-            supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
-            return supervised + self._weight(batch) * mse_loss(first, second)
-
-        return loss_of
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor, batch: Batch) -> Tensor:
+        scores = network.scores(self._disturb(X[batch.both].repeat(2, 1)))
+        first, second = torch.softmax(scores, -1).chunk(2)
+        supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
+        return supervised + self._weight(batch) * mse_loss(first, second)
 
     def _disturb(self, x: Tensor) -> Tensor:
-        """Return rows with noise on their features."""
         return x + self.noise * torch.randn_like(x)
 
     def _weight(self, batch: Batch) -> Tensor:
@@ -81,10 +73,6 @@ class TemporalEnsembling(PiModel):
     decay : float, default=0.6
         α, from one turn of a row to its next.
 
-    Notes
-    -----
-    Memory holds one probability vector per row, in single precision. A row that occurs twice in a batch has one turn.
-
     References
     ----------
     S. Laine, T. Aila. Temporal ensembling for semi-supervised learning. ICLR 2017.
@@ -97,7 +85,7 @@ class TemporalEnsembling(PiModel):
     noise: float = 0.5
     ramp_up: float = 0.5
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
+    def _loss_function(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         past = PastOutputs(len(X), len(self.classes_), decay=self.decay, device=network.device)
 
         def loss_of(batch: Batch) -> Tensor:
@@ -131,11 +119,6 @@ class MeanTeacher(PiModel):
         α: in step s the average keeps a share of :math:`\min(1 - 1 / s, \alpha)`, so it starts as the plain mean of
         the student's weights.
 
-    Notes
-    -----
-    Parameters are averaged, but the running moments of batch norm are not: the teacher's follow its own activations,
-    since those of the student belong to other weights.
-
     References
     ----------
     A. Tarvainen, H. Valpola. Mean teachers are better role models: weight-averaged consistency targets improve
@@ -153,7 +136,7 @@ class MeanTeacher(PiModel):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         student, X, codes = self._begin(rows, rng)
         teacher = copy.deepcopy(student)
-        teacher.module.requires_grad_(False).train()
+        teacher.module.requires_grad_(False).train()  # batch norm's moments follow the teacher's own activations
         pairs = list(zip(teacher.module.parameters(), student.module.parameters(), strict=True))
 
         def loss_of(batch: Batch) -> Tensor:
@@ -241,16 +224,13 @@ class TransformationStability(PiModel):
     passes: int = integer(4, 2)
     exclusivity: float = real(0.1, at_least=0)
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        def loss_of(batch: Batch) -> Tensor:
-            scores = network.scores(self._disturb(X[batch.both].repeat(self.passes, 1)))
-            passes = torch.softmax(scores, -1).reshape(self.passes, -1, scores.shape[1])
-            supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
-            unsupervised = self.consistency * disagreement(passes)
-            unsupervised = unsupervised - self.exclusivity * exactly_one(scores).mean()
-            return supervised + ramp(batch.progress, self.ramp_up) * unsupervised
-
-        return loss_of
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor, batch: Batch) -> Tensor:
+        scores = network.scores(self._disturb(X[batch.both].repeat(self.passes, 1)))
+        passes = torch.softmax(scores, -1).reshape(self.passes, -1, scores.shape[1])
+        supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
+        unsupervised = self.consistency * disagreement(passes)
+        unsupervised = unsupervised - self.exclusivity * exactly_one(scores).mean()
+        return supervised + ramp(batch.progress, self.ramp_up) * unsupervised
 
 
 def disagreement(passes: Tensor) -> Tensor:

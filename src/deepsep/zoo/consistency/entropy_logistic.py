@@ -39,10 +39,8 @@ class EntropyLogistic(ScaledMethod):
 
     Attributes
     ----------
-    coef_ : array (c, d)
-        Weights of the scaled features.
-    intercept_ : array (c,)
-        Offsets.
+    coef_, intercept_ : arrays (c, d) and (c,)
+        Weights of the scaled features, and offsets.
     objective_ : float
         Final value of the objective.
     n_iter_ : int
@@ -83,11 +81,9 @@ class EntropyLogistic(ScaledMethod):
             )
 
         solution = minimum(0.0, np.zeros((d + 1) * c))
-        self.n_iter_ = int(solution.nit)
         if self.entropy > 0 and len(unl):
             solution = minimum(self.entropy, solution.x)
-            self.n_iter_ = int(solution.nit)
-        self.objective_ = float(solution.fun)
+        self.n_iter_, self.objective_ = int(solution.nit), float(solution.fun)
         weights = solution.x.reshape(d + 1, c).T
         self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
 

@@ -64,9 +64,7 @@ class LadderNetwork(NetworkMethod):
         device = torch.device(choose_device(self.device))
         X = self._scale(rows, device)
         codes = torch.from_numpy(rows.codes).to(device)
-
-        ladder = Ladder(X.shape[1], rows.n_classes, hidden=tuple(self.hidden), rng=rng).to(device)
-
+        ladder = Ladder(X.shape[1], rows.n_classes, hidden=tuple(self.hidden), l2=float(self.l2), rng=rng).to(device)
         weights = [self.denoising[min(i, len(self.denoising) - 1)] for i in range(len(ladder.widths))]
 
         def loss_of(batch: Batch) -> Tensor:
@@ -77,8 +75,7 @@ class LadderNetwork(NetworkMethod):
             costs = denoising_costs(clean, ladder.decode(noisy))
             return loss + sum(weight * cost for weight, cost in zip(weights, costs, strict=True))
 
-        decays = [(p, float(self.l2) if "weight" in name else 0.0) for name, p in ladder.named_parameters()]
-        self._lower(loss_of, ladder, decays, rows, rng, self.steps)
+        self._train(ladder, rows, loss_of, rng)
         self._keep(ladder.state())
 
 
@@ -100,8 +97,11 @@ class Ladder(nn.Module):
     normalised probabilities of the noisy pass, :math:`\hat z_l = g(\tilde z_l, u_l)`.
     """
 
-    def __init__(self, n_features: int, n_classes: int, *, hidden: Sequence[int], rng: np.random.Generator) -> None:
+    def __init__(
+        self, n_features: int, n_classes: int, *, hidden: Sequence[int], l2: float = 0.0, rng: np.random.Generator
+    ) -> None:
         super().__init__()
+        self.l2 = l2
         self.widths = (n_features, *hidden, n_classes)
         self.linears = nn.ModuleList([linear_layer(rng, n_in, n_out) for n_in, n_out in pairwise(self.widths)])
         self.gamma = nn.ParameterList([torch.ones(m) for m in self.widths[1:]])
@@ -141,6 +141,15 @@ class Ladder(nn.Module):
                 u = batch_normalised(self.backs[i](out[-1]))
             out.append(self.combinators[i](noisy.z[i], u))
         return out[::-1]
+
+    @property
+    def module(self) -> nn.Module:
+        """The module that is trained: this one."""
+        return self
+
+    def decays(self) -> list[tuple[Tensor, float]]:
+        """Return every parameter with the coefficient of its squared norm in the loss."""
+        return [(p, self.l2 if "weight" in name else 0.0) for name, p in self.named_parameters()]
 
     def state(self) -> dict[str, Array]:
         """Return the clean network, with its running moments, as a state of the default network.

@@ -51,20 +51,17 @@ class VirtualAdversarial(NetworkMethod):
     power_iterations: int = integer(1, 1)
     entropy: bool = False
 
-    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
-        def loss_of(batch: Batch) -> Tensor:
-            x = X[batch.both]
-            scores = network.scores(x)
-            loss = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
-            if self.alpha:
-                with _undisturbed(network.module):
-                    loss = loss + self.alpha * self._divergence(network, x)
-            if self.entropy:
-                log_p = torch.log_softmax(scores, -1)
-                loss = loss - (log_p.exp() * log_p).sum(-1).mean()
-            return loss
-
-        return loss_of
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor, batch: Batch) -> Tensor:
+        x = X[batch.both]
+        scores = network.scores(x)
+        loss = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
+        if self.alpha:
+            with _undisturbed(network.module):
+                loss = loss + self.alpha * self._divergence(network, x)
+        if self.entropy:
+            log_p = torch.log_softmax(scores, -1)
+            loss = loss - (log_p.exp() * log_p).sum(-1).mean()
+        return loss
 
     def _divergence(self, network: TorchNetwork, x: Tensor) -> Tensor:
         """Return the mean divergence at distance √d ε, in the worst direction."""

@@ -22,10 +22,6 @@ def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Arr
     """Return the distances and indices, (n, k), of the exact k nearest rows of every row of X, nearest first.
 
     Candidates are the rows of ``among``, by default the other rows of X. Memory is that of the result.
-
-    >>> distance, index = neighbours(np.array([[0.0], [1.0], [5.0]]), 1)
-    >>> distance.ravel().tolist(), index.ravel().tolist()
-    ([1.0, 1.0, 4.0], [1, 0, 1])
     """
     rows = X if among is None else among
     most = len(rows) - (among is None)
@@ -35,10 +31,10 @@ def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Arr
     return distance, index
 
 
-def local_scale(distance: Array) -> Array:
-    """Return each row's distance to its last neighbour, or 1 if all its neighbours are copies of it."""
-    scale = distance[:, -1]
-    return np.where(scale > 0, scale, 1.0)
+def affinities(distance: Array) -> Array:
+    """Return exp(−d² / σ²), with σ each row's distance to its last neighbour, or 1 if all neighbours are copies."""
+    scale = distance[:, -1:]
+    return np.asarray(np.exp(-((distance / np.where(scale > 0, scale, 1.0)) ** 2)))
 
 
 def connect(index: Array, affinity: Array, *, together: Literal["max", "sum"] = "max") -> sparse.csr_array:
@@ -131,10 +127,7 @@ def reached(W: sparse.csr_array, labeled: Array) -> Array:
 
 def one_hot(codes: Array, n_classes: int) -> Array:
     """Return codes as rows of an (n, c) matrix, with zeros for -1."""
-    Y = np.zeros((len(codes), n_classes))
-    labeled = np.flatnonzero(codes >= 0)
-    Y[labeled, codes[labeled]] = 1
-    return Y
+    return np.eye(n_classes + 1)[codes, :-1]  # the code -1 is the last
 
 
 def distributions(Z: Array, otherwise: Array | None = None, *, least: float = 0.0) -> Array:

@@ -11,7 +11,7 @@ from deepsep.classifiers.base import UnweightedClassifier
 from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.training_rows import TrainingRows
-from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
+from deepsep.zoo.graphs.graph import affinities, connect, neighbours
 from deepsep.zoo.scaled_method import ScaledMethod
 
 
@@ -24,7 +24,8 @@ class GraphMethod(ScaledMethod, UnweightedClassifier):
     dense and in sparse regions, and no edge vanishes.
 
     Subclasses label the nodes of ``_graph(rows)`` in ``_learn`` and return their class distributions. A new row gets
-    the average distribution of its neighbours among the training rows, weighted by a_ij.
+    the average distribution of its neighbours among the training rows, weighted by a_ij. Memory grows linearly with the
+    rows: it holds the rows, their neighbours, and mostly a few columns per class.
 
     Parameters
     ----------
@@ -43,14 +44,14 @@ class GraphMethod(ScaledMethod, UnweightedClassifier):
         """Return the affinities of the training rows, and keep the data for prediction."""
         self._rows, self._k = self._fit_scaling(rows).apply(rows.X), int(self.n_neighbors)
         distance, index = neighbours(self._rows, self._k)
-        return connect(index, _affinity(distance))
+        return connect(index, affinities(distance))
 
     def _probabilities(self, X: Array) -> Array:
         P = np.empty((len(X), len(self.classes_)))
         n = len(self._rows)
         for start in range(0, len(X), self._chunk):
             distance, index = neighbours(self._scaling.apply(X[start : start + self._chunk]), self._k, self._rows)
-            affinity = _affinity(distance)
+            affinity = affinities(distance)
             affinity /= affinity.sum(axis=1, keepdims=True)
             b, k = index.shape
             A = sparse.csr_array((affinity.ravel(), index.ravel(), np.arange(0, b * k + 1, k)), shape=(b, n))
@@ -65,7 +66,3 @@ class GraphMethod(ScaledMethod, UnweightedClassifier):
         super()._restore(state, arrays)
         self._k = int(state["k"])
         self._rows = checked_array(arrays, "rows", (len(self.transduction_), self.n_features_in_), "f")
-
-
-def _affinity(distance: Array) -> Array:
-    return np.asarray(np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))

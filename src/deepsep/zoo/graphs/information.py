@@ -51,7 +51,7 @@ class InformationRegularization(GraphMethod):
     objective_path_ : list of float
         Objective after each iteration. It never rises.
     n_iter_ : int
-        Iterations.
+        Their number.
 
     References
     ----------

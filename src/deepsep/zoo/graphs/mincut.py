@@ -33,9 +33,6 @@ class GraphMinCut(GraphMethod):
     shares of the classes among the labels. For each cut a row votes for the class that claims it. If no class does,
     because of ties or cuts that leave it to the others, it votes for the classes of its nearest labels.
 
-    Capacities are integers: weights are scaled so that the terminals' sum is 2³⁰, and rounded, but never to 0. With
-    5,000 edges at the labels the relative error is about 1e-5 per edge.
-
     Time grows faster than linearly with the rows: a flow for each class and each cut.
 
     Parameters
@@ -125,7 +122,8 @@ def cheapest_cut(W: sparse.csr_array, to_source: Array, to_sink: Array) -> tuple
     Other rows may be on either side. ``to_source`` and ``to_sink`` are the weights of the edges to the terminals.
     """
     n = len(to_source)
-    # scipy's flows are 32-bit integers, and the residual of an edge is up to twice its capacity.
+    # scipy's flows are 32-bit integers, and the residual of an edge is up to twice its capacity. With 5,000 edges at
+    # the labels the relative error is about 1e-5 per edge.
     unit = 2**30 / max(to_source.sum(), to_sink.sum(), W.data.max(initial=0), np.finfo(float).tiny)
     rows = np.arange(n)
     weights = np.concatenate([W.data, to_source, to_sink])

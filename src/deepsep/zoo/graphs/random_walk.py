@@ -28,9 +28,6 @@ class MarkovRandomWalk(GraphMethod):
     The number of steps is the scale on which rows count as similar. Rows more than t edges from every label have the
     uniform distribution.
 
-    The matrix of the walks is not formed: EM needs only its products with one column per class, which are t sparse
-    products, so memory grows linearly with the rows.
-
     Parameters
     ----------
     t : int, default=3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from deepsep.classifiers.declared_settings import real, settings
@@ -23,8 +21,6 @@ class LabelSpreading(GraphMethod):
     are :math:`Z = (I - \alpha S)^{-1} Y`, where Y has a 1 for each label. They are found by conjugate gradients for
     all classes at once, and the rows of Z, divided by their sums, are the distributions. A row that no label reaches
     has the shares of the classes among the labels.
-
-    Memory grows linearly with the rows: it holds the rows, their neighbours, and a few columns per class.
 
     Parameters
     ----------
@@ -61,8 +57,6 @@ class LabelPropagation(GraphMethod):
     as of the labels (class mass normalisation). This helps up to a point: if only one row in a thousand or fewer has a
     label, prefer :class:`LabelSpreading`.
 
-    Memory grows linearly with the rows: it holds the rows, their neighbours, and a few columns per class.
-
     Parameters
     ----------
     class_mass : bool, default=True
@@ -87,19 +81,15 @@ class LabelPropagation(GraphMethod):
         F = one_hot(rows.codes, rows.n_classes)
         F[rows.codes < 0] = _shares(rows)
         if unlabeled.size:
-            f = self._harmonic(W, labeled, unlabeled, F[labeled])
+            degree, edges = degrees(W)[unlabeled], W[unlabeled]
+            W_uu, known = edges[:, unlabeled], edges[:, labeled] @ F[labeled]
+            f = conjugate_gradients(
+                lambda V: degree[:, None] * V - W_uu @ V, known, diagonal=degree, tol=RESIDUAL_TOL
+            ).clip(0, 1)
             if self.class_mass:
                 f *= _shares(rows) / np.maximum(f.sum(axis=0), np.finfo(float).tiny)
             F[unlabeled] = distributions(f, _shares(rows))
         return F
-
-    def _harmonic(self, W: Any, labeled: Array, unlabeled: Array, f_labeled: Array) -> Array:
-        degree, edges = degrees(W)[unlabeled], W[unlabeled]
-        W_uu = edges[:, unlabeled]
-        f = conjugate_gradients(
-            lambda V: degree[:, None] * V - W_uu @ V, edges[:, labeled] @ f_labeled, diagonal=degree, tol=RESIDUAL_TOL
-        )
-        return np.asarray(np.clip(f, 0, 1))
 
 
 def _shares(rows: TrainingRows) -> Array:

@@ -99,7 +99,6 @@ class DeepKernel(NetworkMethod):
         """Train a network and its Gaussian process; return the labelled rows it uses, and their targets."""
         network, X, _ = self._begin(rows, rng)
         encoder = network.module["encoder"]
-
         kernel = KernelHead(self.hidden[-1]).to(network.device)
         shares, targets = centred_targets(rows)
         Y = tensor(targets, network.device)

@@ -60,8 +60,16 @@ class SVMNetwork(NetworkMethod):
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         network, _ = self._fit_network(rows, rng)
-        scores, codes, weight = self._hidden_scores(rows, rng)
-        self.slope_ = fit_slope(scores, codes, weight) if len(codes) else 1.0
+        scores, parts = [], []
+        for held, others in held_out(rows, self.folds, rng):
+            part, X = self._fit_network(others, rng)
+            with torch.inference_mode():
+                scores.append(part.scores(X[torch.from_numpy(held)]).double().cpu().numpy())
+            parts.append(held)
+        self.slope_ = 1.0
+        if parts:
+            at = np.concatenate(parts)
+            self.slope_ = fit_slope(np.concatenate(scores), rows.codes[at], rows.weight[at])
         state = network.state()
         for name in ("head.weight", "head.bias"):  # the slope becomes part of the weights
             state[name] *= np.float32(self.slope_)
@@ -77,17 +85,6 @@ class SVMNetwork(NetworkMethod):
 
         self._train(network, rows, loss_of, rng)
         return network, X
-
-    def _hidden_scores(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Return scores of held-out labelled rows, their codes and weights."""
-        scores, at = [np.empty((0, rows.n_classes))], [np.empty(0, int)]
-        for held, others in held_out(rows, self.folds, rng):
-            network, X = self._fit_network(others, rng)
-            with torch.inference_mode():
-                scores.append(network.scores(X[torch.from_numpy(held)]).double().cpu().numpy())
-            at.append(held)
-        every = np.concatenate(at)
-        return np.concatenate(scores), rows.codes[every], rows.weight[every]
 
 
 def held_out(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Iterator[tuple[Array, TrainingRows]]:

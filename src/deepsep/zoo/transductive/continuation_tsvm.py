@@ -1,8 +1,7 @@
 """ContinuationTSVM: the objective of ∇TSVM, convolved with narrower and narrower Gaussians.
 
-With normal noise of mean 0 and variance v in every weight, f(x) = w . x + b has the variance v |x|^2. So the mean of
-the objective over the noise needs one-dimensional integrals only, which have closed forms. It is convex if v is large,
-and equals the objective if v is 0. A free bias has no noise.
+With normal noise of mean 0 and variance v in every weight, f(x) = w . x + b has the variance v |x|^2, so the mean of
+the objective needs one-dimensional integrals only. A free bias has no noise.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from scipy.special import ndtr
 
 from deepsep.classifiers.declared_settings import settings
 from deepsep.core.arrays import Array
-from deepsep.solvers.one_vs_rest import SolverSettings
+from deepsep.solvers.one_vs_rest import Path
 from deepsep.solvers.problem import Problem, Result
 from deepsep.zoo.transductive.gradient_tsvm import GradientTSVM, descend, smooth_objective, with_gradient
 
@@ -40,7 +39,8 @@ class ContinuationTSVM(GradientTSVM):
     Parameters
     ----------
     steps : int, default=10
-        Number of steps in which v falls to a thousandth of its first value, before it is 0.
+        Number of steps in which v falls to a thousandth of its first value, before it is 0. With the first value the
+        problem is convex.
     balance : bool, default=True
         Whether to fix the mean score over the unlabelled rows, as in :class:`deepsep.TSVM`. False: a free bias, with
         which the first problem need not be convex.
@@ -50,11 +50,6 @@ class ContinuationTSVM(GradientTSVM):
     objective_path_ : list of c arrays
         Final value of J.
 
-    Notes
-    -----
-    The first v makes the smoothed problem convex, by a bound on the trace of its curvature. Here ``C_star`` has the
-    default of :class:`deepsep.TSVM`, as in :class:`deepsep.classifiers.GradientTSVM`.
-
     References
     ----------
     O. Chapelle, M. Chi, A. Zien. A continuation method for semi-supervised SVMs. ICML 2006.
@@ -63,9 +58,8 @@ class ContinuationTSVM(GradientTSVM):
     method_name = "continuation-tsvm"
     _ends: ClassVar = {"continuation": "a minimum of the smooth objective"}
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
-        path = partial(continuation, sharpness=float(self.sharpness), steps=int(self.steps))
-        return {"balance": bool(self.balance)}, SolverSettings("continuation", self.max_iter, self.tol, path)
+    def _path(self, rng: np.random.Generator) -> Path:
+        return partial(continuation, sharpness=float(self.sharpness), steps=int(self.steps))
 
 
 def continuation(

@@ -32,7 +32,7 @@ from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ParameterError
 from deepsep.solvers.cccp import cccp
-from deepsep.solvers.one_vs_rest import SolverSettings
+from deepsep.solvers.one_vs_rest import Path
 from deepsep.solvers.problem import Problem, Result
 from deepsep.solvers.single_loop import single_loop
 from deepsep.zoo.transductive.fixed_signs import FixedSigns
@@ -181,20 +181,6 @@ class ExactTSVM(LowDensitySVM):
     K. P. Bennett, A. Demiriz. Semi-supervised support vector machines. NIPS 1998.
 
     O. Chapelle, V. Sindhwani, S. S. Keerthi. Branch and bound for semi-supervised support vector machines. NIPS 2006.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep import TSVM
-    >>> from deepsep.classifiers import ExactTSVM
-    >>> from sklearn.datasets import make_moons
-    >>> X, truth = make_moons(24, noise=0.1, random_state=0)
-    >>> y = np.full(24, -1)
-    >>> for moon in (0, 1):
-    ...     y[np.flatnonzero(truth == moon)[:2]] = moon
-    >>> exact, local = (kind(C=10, kernel="rbf", gamma=2.0).fit(X, y) for kind in (ExactTSVM, TSVM))
-    >>> bool(exact.objective_path_[0][-1] <= local.objective_path_[0][-1])
-    True
     """
 
     method_name = "exact-tsvm"
@@ -202,7 +188,6 @@ class ExactTSVM(LowDensitySVM):
     _gap: ClassVar[str] = "relative distance to the lower bound"
     _limit: ClassVar[str] = "max_nodes"
 
-    balance: bool = True
     max_nodes: int = integer(200_000, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Any:
@@ -214,6 +199,5 @@ class ExactTSVM(LowDensitySVM):
             )
         return super()._learn(rows, rng)
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
-        path = partial(branch_and_bound, max_nodes=int(self.max_nodes))
-        return {"balance": bool(self.balance)}, SolverSettings("branch and bound", self.max_iter, self.tol, path)
+    def _path(self, rng: np.random.Generator) -> Path:
+        return partial(branch_and_bound, max_nodes=int(self.max_nodes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.arrays import Array
-from deepsep.solvers.one_vs_rest import SolverSettings
+from deepsep.solvers.one_vs_rest import Path
 from deepsep.solvers.problem import Problem, Result
 
 
@@ -37,9 +37,6 @@ class GradientTSVM(LowDensitySVM):
         s. A larger value narrows the band around the boundary in which unlabelled rows cost.
     steps : int, default=10
         Number of times that :math:`C^*` is doubled. 0: the full cost from the start.
-    balance : bool, default=True
-        Whether to fix the mean score over the unlabelled rows, as in :class:`deepsep.TSVM`. False: a free bias, which
-        may leave all unlabelled rows on one side.
     max_iter : int, default=1000
         Maximum number of iterations of L-BFGS for each class and step.
     tol : float, default=1e-6
@@ -70,11 +67,9 @@ class GradientTSVM(LowDensitySVM):
 
     sharpness: float = real(3.0, above=0)
     steps: int = integer(10, 0)
-    balance: bool = True
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
-        path = partial(smooth_descent, sharpness=float(self.sharpness), steps=int(self.steps))
-        return {"balance": bool(self.balance)}, SolverSettings("gradient", self.max_iter, self.tol, path)
+    def _path(self, rng: np.random.Generator) -> Path:
+        return partial(smooth_descent, sharpness=float(self.sharpness), steps=int(self.steps))
 
 
 Loss = Callable[[Array], tuple[float, Array]]  # of the scores: the cost of all rows, and its slope for each

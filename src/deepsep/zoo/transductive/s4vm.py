@@ -1,8 +1,8 @@
 """Li and Zhou's S4VM: the safest labels if any of several boundaries through low density may be right.
 
-Many starts give many local minima of the TSVM's objective, and a few low ones that differ are kept. Each predicts
-labels of the unlabelled rows, sigma_t; the supervised SVM predicts others, s. If sigma_t were right, labels y would
-gain the rows where y = sigma_t ≠ s and lose those where y ≠ sigma_t = s. The labels that are best in the worst case,
+Each boundary predicts labels of the unlabelled rows, sigma_t; the supervised SVM predicts others, s. If sigma_t were
+right, labels y would gain the rows where y = sigma_t ≠ s and lose those where y ≠ sigma_t = s. The labels that are best
+in the worst case,
 
     max over y in [-1, 1]^u of min over t of gain_t(y) - risk * loss_t(y),
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -22,7 +22,7 @@ from scipy.optimize import linprog
 from deepsep.classifiers.declared_settings import integer, real, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.arrays import Array
-from deepsep.solvers.one_vs_rest import SolverSettings
+from deepsep.solvers.one_vs_rest import Path
 from deepsep.solvers.problem import Problem, Result
 from deepsep.solvers.single_loop import single_loop
 from deepsep.zoo.transductive.fixed_signs import FixedSigns
@@ -140,8 +140,6 @@ class S4VM(LowDensitySVM):
         Number of boundaries that are kept.
     risk : float, default=3.0
         Number of rows that must become right to make up for one that becomes wrong.
-    balance : bool, default=True
-        Whether the boundaries fix the mean score over the unlabelled rows, as in :class:`deepsep.TSVM`.
     random_state : int, RandomState or None, default=None
         Draws the starts, and everything that :class:`deepsep.TSVM` draws.
 
@@ -168,9 +166,7 @@ class S4VM(LowDensitySVM):
     n_starts: int = integer(50, 1)
     n_boundaries: int = integer(10, 1)
     risk: float = real(3.0, at_least=0)
-    balance: bool = True
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
+    def _path(self, rng: np.random.Generator) -> Path:
         starts, kept = int(self.n_starts), int(self.n_boundaries)
-        path = partial(safe_labels, rng=rng, n_starts=starts, n_boundaries=kept, risk=float(self.risk))
-        return {"balance": bool(self.balance)}, SolverSettings("safe labels", self.max_iter, self.tol, path)
+        return partial(safe_labels, rng=rng, n_starts=starts, n_boundaries=kept, risk=float(self.risk))

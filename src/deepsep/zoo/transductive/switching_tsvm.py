@@ -10,7 +10,7 @@ import numpy as np
 from deepsep.classifiers.declared_settings import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.arrays import Array
-from deepsep.solvers.one_vs_rest import SolverSettings
+from deepsep.solvers.one_vs_rest import Path
 from deepsep.solvers.problem import Problem, Result
 from deepsep.zoo.transductive.fixed_signs import FixedSigns
 
@@ -62,11 +62,12 @@ class SwitchingTSVM(LowDensitySVM):
     V. Sindhwani, S. S. Keerthi. Large scale semi-supervised linear SVMs. SIGIR 2006 (several pairs at a time).
     """
 
+    balance: ClassVar[bool] = True  # type: ignore[misc]  # not a setting: the share of positive labels is fixed
     method_name = "switching-tsvm"
     _ends: ClassVar = {"label switching": "no pair of labels is worth switching"}
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
-        return {"balance": True}, SolverSettings("label switching", self.max_iter, self.tol, label_switching)
+    def _path(self, rng: np.random.Generator) -> Path:
+        return label_switching
 
 
 def label_switching(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: float | None = None) -> Result:

@@ -16,7 +16,7 @@ from deepsep.classifiers.supervised import seeded
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.training_rows import TrainingRows
 from deepsep.files.foreign import dump_classifiers, load_classifiers
-from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
+from deepsep.zoo.graphs.graph import affinities, connect, neighbours
 from deepsep.zoo.scaled_method import ScaledMethod
 
 
@@ -75,12 +75,10 @@ class SemiBoost(ScaledMethod, UnweightedClassifier):
     sample: float = real(0.03, above=0, at_most=1)
     n_neighbors: int = integer(25, 1)
 
-    # -- learning --------------------------------------------------------------------------------------------
-
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         X = self._fit_scaling(rows).apply(rows.X)
         distance, index = neighbours(X, self.n_neighbors)
-        S = connect(index, np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))
+        S = connect(index, affinities(distance))
         self.boosted_, self.objective_path_ = [], []
         for k in range(1, 2) if rows.n_classes == 2 else range(rows.n_classes):
             signs = np.where(rows.codes[rows.labeled] == k, 1, -1)
@@ -120,8 +118,6 @@ class SemiBoost(ScaledMethod, UnweightedClassifier):
     def _weak_learner(self, rng: np.random.Generator) -> Any:
         tree = DecisionTreeClassifier(max_depth=5, min_samples_leaf=3)
         return seeded(tree if self.estimator is None else clone(self.estimator), rng)
-
-    # -- predicting and saving -------------------------------------------------------------------------------
 
     def _probabilities(self, X: Array) -> Array:
         X = self._scaling.apply(X)

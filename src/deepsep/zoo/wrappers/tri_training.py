@@ -58,8 +58,9 @@ class TriTraining(AroundClassifier):
         codes, lab, unl = rows.codes, rows.labeled, rows.unlabeled
         self.estimators_ = []
         for _ in range(3):
-            drawn = _resampled(codes[lab], rng)
-            self.estimators_.append(self._fit_copy(X[lab[drawn]], codes[lab[drawn]], rng))
+            of_class = [lab[codes[lab] == k] for k in range(rows.n_classes)]
+            drawn = np.concatenate([rng.choice(members, len(members)) for members in of_class])
+            self.estimators_.append(self._fit_copy(X[drawn], codes[drawn], rng))
         taught = [Taught(0.5, 0)] * 3
         self.n_iter_ = 0
         for _ in range(self.rounds if len(unl) else 0):
@@ -116,8 +117,3 @@ def lesson_size(error: float, lent: int, before: Taught) -> int:
     if error * lent < before.error * size:
         return lent
     return min(lent, ceil(before.error * size / error - 1)) if size > error / (before.error - error) else 0
-
-
-def _resampled(codes: Array, rng: np.random.Generator) -> Array:
-    """Return rows drawn with replacement, with the same number of each class."""
-    return np.concatenate([rng.choice(np.flatnonzero(codes == k), (codes == k).sum()) for k in np.unique(codes)])
