@@ -66,7 +66,8 @@ def fit_and_measure(
         else:
             context = bars.enter_context(watching(out, estimator, method))
         with warnings.catch_warnings():
-            warnings.simplefilter("always", InterruptWarning)  # Ctrl-C ends the folds of a committee, not its fit
+            if isinstance(estimator, Committee):  # of which Ctrl-C ends the folds, not the fit
+                warnings.simplefilter("always", InterruptWarning)
             model = fit_training(estimator, data, keep=keep, report=report, context=context)
         if any(text.startswith("interrupted") for text in out.warnings):
             out.note("The model is written with what is known; Ctrl-C again ends without one.")
