@@ -18,7 +18,7 @@ import pandas as pd
 from deepsep._version import __version__
 from deepsep.errors import ModelFileError, missing_package
 from deepsep.files.manifest import MANIFEST_FILE, read_file, read_manifest, versions
-from deepsep.model.loading import load
+from deepsep.model.table_model import load
 from deepsep.models import save
 from deepsep.scoring.frame import score_frame
 from deepsep.scoring.leaving_out import values_in_training

@@ -102,7 +102,7 @@ def fit(
     from deepsep.model.model_folder import write_folder
     from deepsep.model.training_table import read_training
     from deepsep.scoring.to_label import GUESS_COLUMNS
-    from deepsep.table.external import ExternalRows
+    from deepsep.table.source import ExternalRows
 
     began = time.perf_counter()
     target = check_model_folder(output)
@@ -162,7 +162,7 @@ def fit(
         files = write_folder(fitted.model, target, fitted.predictions, predictions, summary=fitted.summary)
         if to is not None and isinstance(source, ExternalRows) and training.id is not None:
             from deepsep.apps.sql.into_tables import write_scores
-            from deepsep.model.loading import load
+            from deepsep.model.table_model import load
 
             written = write_scores(
                 load(target),

@@ -117,7 +117,7 @@ def score(
     from deepsep.model.reading_again import as_remembered
     from deepsep.models import profile_of, provenance_of
     from deepsep.scoring import Resources, score_file
-    from deepsep.table.external import ExternalRows
+    from deepsep.table.source import ExternalRows
 
     if fast and exact:
         raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
