@@ -182,3 +182,28 @@ def test_help_groups_the_options_and_help_all_hides_none(name: str) -> None:
     rare = {word for option in command.params if option.name in RARELY_NEEDED for word in option.opts}
     assert {option for option in options if f"  {option} " not in short and f", {option} " not in short} <= rare
     assert len(short) < len(whole)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+def test_links_as_outputs(people: Path, model: Path) -> None:
+    """A link to a folder is followed, one to a file is replaced, and a loop is refused like any other path."""
+    near, fit = people.parent, ("fit", people, "--label", "segment", "--method", "tsvm", "--no-report")
+    for name, target in (("folder", "real"), ("file.csv", "people.csv"), ("loop", "loop"), ("loop.csv", "loop.csv")):
+        (near / name).symlink_to(target)
+    before = people.read_bytes()
+    assert run(*fit, "-o", near / "folder").exit_code == 0
+    assert (near / "folder").is_symlink()
+    assert (near / "real" / "manifest.json").exists()
+    assert "source and target are both" in run("score", model, people, "-o", near / "file.csv").stderr
+    (near / "file.csv").unlink()
+    (near / "file.csv").symlink_to("real/manifest.json")
+    manifest = (near / "real" / "manifest.json").read_bytes()
+    assert run("score", model, people, "-o", near / "file.csv").exit_code == 0
+    assert not (near / "file.csv").is_symlink()
+    assert (near / "real" / "manifest.json").read_bytes() == manifest
+    for command in ((*fit, "-o", near / "loop"), ("score", model, people, "-o", near / "loop.csv")):
+        result = run(*command)
+        assert "bug in deepsep" not in result.stderr
+        assert result.exit_code in (0, 1)
+    assert people.read_bytes() == before
+    assert not [file for file in near.iterdir() if file.name.startswith(".")]

@@ -94,7 +94,7 @@ def check_versions(root: Path, manifest: Mapping[str, Any]) -> None:
 
 def check_model_folder(path: str | os.PathLike[str]) -> Path:
     """Return the resolved path, or raise if a model must not be written there."""
-    target = Path(path).resolve()
+    target = Path(os.path.realpath(path))  # Path.resolve has an error of its own for a loop of links
     if target.exists() and not target.is_dir():
         raise ModelFileError(f"{target} is a file, and it is not overwritten. Save to another path.")
     if target.is_dir() and any(target.iterdir()):

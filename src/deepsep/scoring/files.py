@@ -289,12 +289,12 @@ def _folder(place: Place) -> Path:
 
 def _check_target(source: Place | ExternalRows, goal: Path, to_folder: bool) -> None:
     """Raise if the result would overwrite anything but an earlier result."""
-    there = goal.resolve()
+    there = Path(os.path.realpath(goal))
     if isinstance(source, SeveralFiles):
         sources = list(source.files)
     else:
         sources = [Path(source.place) if isinstance(source, ExternalRows) else source]
-    for here in (each.resolve() for each in sources):
+    for here in (Path(os.path.realpath(each)) for each in sources):
         if here == there and len(sources) == 1:
             raise DataError(f"source and target are both {goal}. Name another target.")
         if here == there:
