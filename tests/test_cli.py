@@ -184,6 +184,18 @@ def test_help_groups_the_options_and_help_all_hides_none(name: str) -> None:
     assert len(short) < len(whole)
 
 
+def test_ctrl_c_after_the_model_is_written_says_where_it_is(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("deepsep.cli.fit_result.print_result", interrupt)
+    folder = people.parent / "folder"
+    result = run("fit", people, "--label", "segment", "--method", "tsvm", "--no-report", "-o", folder)
+    assert result.exit_code == 130
+    assert f"Error: Interrupted. The model is in {folder}; what would come after it" in result.stderr
+    assert deepsep.load(folder).classes_.tolist() == ["blue", "gold", "grey"]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
 def test_links_as_outputs(people: Path, model: Path) -> None:
     """A link to a folder is followed, one to a file is replaced, and a loop is refused like any other path."""

@@ -39,6 +39,7 @@ class Console:
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
         self.as_json, self.quiet = as_json, quiet
         self.warnings: list[str] = []
+        self.if_interrupted = "Interrupted. Nothing was written."
 
     @property
     def shows_progress(self) -> bool:
@@ -137,7 +138,7 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
             yield out
     except (KeyboardInterrupt, InterruptWarning) as error:
         said = str(error) if isinstance(error, KeyboardInterrupt) else ""
-        raise _end(error, said or "Interrupted. Nothing was written.", ExitCode.INTERRUPTED, debug) from None
+        raise _end(error, said or out.if_interrupted, ExitCode.INTERRUPTED, debug) from None
     except (typer.Exit, typer.BadParameter):
         raise
     except DatabaseError as error:

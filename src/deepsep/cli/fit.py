@@ -169,6 +169,7 @@ def fit(
             summary=fitted.summary,
             escape_formulas=escape_formulas,
         )
+        out.if_interrupted = f"Interrupted. The model is in {output}; what would come after it is not written."
         if to is not None and isinstance(source, ExternalRows) and training.id is not None:
             from deepsep.apps.sql.into_tables import write_scores
             from deepsep.model.table_model import load
