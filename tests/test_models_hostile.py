@@ -364,7 +364,7 @@ def edit_object(kind, **changes):
 
 
 FITTED = {"OneHotEncoder": "categories_", "TfidfVectorizer": "vocabulary_", "BSpline": "k", "TableEncoder": "places_"}
-FITTED |= {"UsefulColumns": "left_out_", "SimpleImputer": "statistics_"}
+FITTED |= {"UsefulColumns": "left_out_", "SimpleImputer": "statistics_", "MissingIndicator": "features_"}
 
 
 def first_array(change_array):
@@ -424,7 +424,11 @@ def test_a_hostile_step_is_refused(kind, change, saved):
         ("steps/0.gz", edit_object("UsefulColumns", schema_=7), "schema_ does not say"),
         ("steps/1.gz", edit_object("TableEncoder", numbers_=fill(99)), "step 'tableencoder' of the model fails"),
         ("steps/2.gz", edit_object("SimpleImputer", _fill_dtype=-7), "step 'simpleimputer' of the model fails"),
-        ("steps/2.gz", edit_object("SimpleImputer", add_indicator=False), "the steps of the model make"),
+        (
+            "steps/2.gz",
+            edit_object("MissingIndicator", features_=first_array(lambda at: np.arange(3).astype(at.dtype))),
+            r"the steps of the model make \d+ features of a table, and its classifier takes \d+",
+        ),
         ("steps/2.gz", edit_object("SimpleImputer", n_features_in_=99), "step 'simpleimputer' of the model fails"),
     ],
 )
