@@ -134,7 +134,7 @@ def tabular():
         }
         for title, options in fits.items():
             place, scored = folder / title, folder / f"{title}.parquet"
-            fit = ["fit", str(people_file), "--label", "segment", "--id", "customer", "--no-report", "-q", *options]
+            fit = ["fit", str(people_file), "--label", "segment", "--id", "customer", "--no-report", "-q", "--predictions", "parquet", *options]
             _run([*fit, "-o", str(place)])
             _run(["score", str(place), str(people_file), "--id", "customer", "-q", "-o", str(scored)])
             for what, file in (("predictions", place / "predictions.parquet"), ("scores", scored)):

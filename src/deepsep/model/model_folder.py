@@ -20,6 +20,7 @@ from deepsep.report.page import render
 from deepsep.scoring.writer import Writer
 from deepsep.table.batches import open_files
 from deepsep.table.drawn import DRAWN_COLUMN
+from deepsep.table.excel_cells import MAX_SHEET_COLUMNS, MAX_SHEET_ROWS
 from deepsep.table.reading import read_table
 
 if TYPE_CHECKING:
@@ -32,20 +33,30 @@ PREDICTIONS_FILES = tuple(f"{PREDICTIONS_NAME}{format}" for format in PREDICTION
 FILES_WITH_MODEL = (*PREDICTIONS_FILES, REPORT_FILE, SUMMARY_FILE, SUSPICIOUS_FILE, LABELS_FILE)
 
 
+def usual_format(data: Training) -> str:
+    """Return the format of the predictions of a table: its own where that is Excel or text, and else Parquet.
+
+    What does not fit on an Excel sheet is CSV, and so are predictions for SPSS, which reads no Parquet.
+    """
+    format = {"excel": "xlsx", "text": "csv", "spss": "csv"}.get(data.origin.kind if data.origin else "", "parquet")
+    fits = data.n_unlabeled <= MAX_SHEET_ROWS and len(data.labels.classes) + 4 <= MAX_SHEET_COLUMNS
+    return "csv" if format == "xlsx" and not fits else format
+
+
 def write_folder(
     model: TableModel,
     target: Path,
     predictions: Predictions,
-    format: str = "parquet",
+    format: str | None = None,
     *,
     summary: Mapping[str, Any] | None,
 ) -> list[str]:
     """Write a model and the files that go with it, and return their names; if anything fails, nothing changes.
 
     The folder is new or was returned by ``check_model_folder``. Predictions, reports and labels of an earlier model in
-    it are removed; other files stay.
+    it are removed; other files stay. Without a format, the predictions have the usual one.
     """
-    name = f"{PREDICTIONS_NAME}{format}"
+    name = f"{PREDICTIONS_NAME}{format or usual_format(model.training)}"
     with TemporaryDirectory() as scratch:
         files: dict[str, bytes | Path] = {name: predictions.write(Path(scratch, name))}
         if summary is not None:

@@ -336,7 +336,7 @@ class TableModel(Pipeline):
         path: str | os.PathLike[str],
         *,
         report: bool = True,
-        predictions: Literal["parquet", "csv", "xlsx"] = "parquet",
+        predictions: Literal["parquet", "csv", "xlsx"] | None = None,
         **decision: Any,
     ) -> Path:
         """Write the model to a folder, and next to it what ``deepsep fit`` writes.
@@ -350,8 +350,8 @@ class TableModel(Pipeline):
             A new or empty folder, or that of an earlier model, which is replaced.
         report : bool, default=True
             Whether to write the report.
-        predictions : {"parquet", "csv", "xlsx"}, default="parquet"
-            Format of the predictions.
+        predictions : {"parquet", "csv", "xlsx"}, optional
+            Format of the predictions. None: that of the table if it was an Excel or text file, and else Parquet.
         **decision
             How labels follow from probabilities: ``sets``, ``per_class``, ``abstain`` and ``costs`` of
             :class:`deepsep.scoring.Decision`.
@@ -365,7 +365,7 @@ class TableModel(Pipeline):
         from deepsep.model.predictions import predict_unlabeled
         from deepsep.scoring.decisions import MOST_PROBABLE_CLASS
 
-        if predictions not in PREDICTIONS_FORMATS:
+        if predictions not in (None, *PREDICTIONS_FORMATS):
             formats, given = ", ".join(PREDICTIONS_FORMATS), Setting("predictions", predictions)
             raise ParameterError(f"{{format}}; pass one of {formats}.", format=given)
         (labels,) = with_fields("save", decision, MOST_PROBABLE_CLASS)

@@ -283,6 +283,11 @@ class Training:
         """True for rows with a label."""
         return self.labels.labeled
 
+    @property
+    def n_unlabeled(self) -> int:
+        """Number of unlabelled rows of the whole table."""
+        return int((~self.labeled).sum()) if self.large is None else self.large.chosen.n_unlabeled
+
 
 def number_rows(n: int, chosen: ChosenRows | None = None) -> pd.Series[Any]:
     """Return row numbers from 0, for tables without identifiers."""
