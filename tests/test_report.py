@@ -529,7 +529,7 @@ def test_method_that_is_clearly_better_comes_right_after_the_verdict(
 
     def sentences(names: list[str], gap: list[float]) -> list[str]:
         entries = [
-            {**entry, "name": name, "against_best": {"difference": -0.2 * (i > 0), "interval": gap}}
+            {**entry, "name": name, "against_first": {"difference": -0.2 * (i > 0), "interval": gap}}
             for i, (name, entry) in enumerate(zip(names, compared["methods"], strict=True))
         ]
         comparison = related_to_report({**compared, "methods": entries}, with_comparison)

@@ -344,8 +344,13 @@ def test_a_workbook_comes_back_as_a_copy_with_predictions_next_to_its_table(peop
     assert list(copied)[: frame.shape[1]] == list(frame)
     assert list(copied)[frame.shape[1] :] == [f"{name}_predicted" if name in frame else name for name in given][1:]
     assert copied.loc[~free, "segment_predicted"].isna().all()
-    assert copied.loc[free, ["customer", *list(copied)[frame.shape[1] :]]].to_numpy().tolist() == given.to_numpy().tolist()
-    for words, again in (("is the table itself", table), ("is a workbook of an earlier fit", people.parent / "r2.xlsx")):
+    assert (
+        copied.loc[free, ["customer", *list(copied)[frame.shape[1] :]]].to_numpy().tolist() == given.to_numpy().tolist()
+    )
+    for words, again in (
+        ("is the table itself", table),
+        ("is a workbook of an earlier fit", people.parent / "r2.xlsx"),
+    ):
         result = run("fit", table if again == table else file, *options, "--workbook", again)
         assert result.exit_code == 2
         assert words in " ".join(result.stderr.split())

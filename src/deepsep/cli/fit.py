@@ -170,7 +170,9 @@ def fit(
                 predictions=rows if own is None else None,
                 book=own,
             )
-        files = write_folder(fitted.model, target, fitted.predictions, predictions and predictions.value, summary=fitted.summary)
+        files = write_folder(
+            fitted.model, target, fitted.predictions, predictions and predictions.value, summary=fitted.summary
+        )
         if to is not None and isinstance(source, ExternalRows) and training.id is not None:
             from deepsep.apps.sql.into_tables import write_scores
             from deepsep.model.loading import load

@@ -33,7 +33,7 @@ def evaluate_training(model: Any, data: Training, **settings: Any) -> dict[str, 
 def find_problems(model: Any, columns: Any, data: Training) -> list[dict[str, Any]]:
     """Return the problems of a training table whose columns are converted; also, if so, that it is a part of one."""
     ids = None if data.ids.name == ROW_COLUMN else data.ids
-    of_table = {"label": data.label, "ids": ids}
+    of_table = {"label": data.label, "ids": ids, "merged": data.merged}
     shares = given_shares(model[-1], data.labels.classes)
     findings = check_population(columns, data.labels, shares, data.weight, model[0].left_out_, **of_table)
     return findings if data.large is None else [*findings, _part_of(data)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -37,6 +37,7 @@ from deepsep.table.sampling import (
     sample_rows,
 )
 from deepsep.table.source import TableInMemory
+from deepsep.table.spellings import Merged, clean_labels
 
 if TYPE_CHECKING:
     from deepsep.table.source import Source
@@ -71,6 +72,10 @@ class TrainingTable:
         Columns that are left out, and those that are read as text.
     unlabeled : int or "all", optional
         Unlabelled rows to learn from. None: 20,000.
+    merge_spellings : bool, default=False
+        Whether labels that differ only in case, blanks and accents are one class.
+    no_label : str or sequence of str
+        Words in the column of labels that mean no label, such as "unknown".
     reading : Reading
         Settings of how the files are read.
     """
@@ -87,9 +92,13 @@ class TrainingTable:
     drop: Sequence[str] = ()
     text: Sequence[str] = ()
     unlabeled: int | Literal["all"] | None = None
+    merge_spellings: bool = False
+    no_label: str | Sequence[str] = ()
     reading: Reading = AS_DETECTED
 
     def __post_init__(self) -> None:
+        if isinstance(self.no_label, str):
+            object.__setattr__(self, "no_label", [self.no_label])
         for name in ("drop", "text"):
             if isinstance(getattr(self, name), str):
                 raise ParameterError("{setting}; pass a list of columns.", setting=Setting(name, getattr(self, name)))
@@ -167,6 +176,10 @@ class TableOrigin:
         Columns that were left out, and those that were read as text.
     weight : str or None
         Column with the weight of each row.
+    merge_spellings : bool
+        Whether labels that differ only in case, blanks and accents were one class.
+    no_label : tuple of str
+        Words in the column of labels that meant no label.
     """
 
     kind: str
@@ -175,6 +188,8 @@ class TableOrigin:
     drop: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     weight: str | None = None
+    merge_spellings: bool = False
+    no_label: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, source: Opened | TableInMemory, id: str | None, asked: TrainingTable) -> TableOrigin:
@@ -183,19 +198,21 @@ class TableOrigin:
             source.kind if isinstance(source, OpenFiles) else "query" if isinstance(source, ExternalRows) else "frame"
         )
         own_id = None if id == ROW_COLUMN else id
-        return cls(kind, own_id, asked.reading, tuple(asked.drop), tuple(asked.text), asked.weight)
+        columns = tuple(asked.drop), tuple(asked.text), asked.weight
+        return cls(kind, own_id, asked.reading, *columns, asked.merge_spellings, tuple(asked.no_label))
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> TableOrigin:
         """Return the origin that a manifest holds, or raise if its values have other types."""
-        columns = {name: tuple(values.get(name, ())) for name in ("drop", "text")}
+        columns = {name: tuple(values.get(name, ())) for name in ("drop", "text", "no_label")}
         origin = cls(**{**values, **columns, "reading": Reading(**values["reading"])})
         own = origin.reading
-        texts = (origin.id, origin.weight, own.encoding, own.delimiter, *origin.drop, *origin.text)
+        texts = (origin.id, origin.weight, own.encoding, own.delimiter, *origin.drop, *origin.text, *origin.no_label)
         if not (
             isinstance(origin.kind, str)
             and all(isinstance(text, str | None) for text in texts)
             and isinstance(own.sheet, str | int)
+            and isinstance(origin.merge_spellings, bool)
             and isinstance(own.dayfirst, bool | None)
         ):
             raise ValueError("a value has another type")
@@ -261,6 +278,8 @@ class Training:
         Settings with which later tables are read as well.
     seed : int
         Seed of the choice of rows, and of the evaluation.
+    merged : dict {class: spellings}
+        Spellings of the classes that were merged.
     """
 
     X: pd.DataFrame
@@ -272,6 +291,7 @@ class Training:
     labels_drawn: Any = None
     origin: TableOrigin | None = None
     seed: int = 0
+    merged: Merged = field(default_factory=dict)
 
     @cached_property
     def labels(self) -> Labels:
@@ -343,19 +363,21 @@ def read_training(
     if not asked.labels:
         chosen = None if most is None else _choose(source, id, label, None, most, seed)
         frame = _read(source, chosen, label=label, id=id, types=types)
+        (frame,), merged = _clean([frame], label, asked)
         word, column = _drawn(asked, list(frame.columns))
         frame = _with_origins(frame, label, str(source), column)
     else:
-        frame, label, chosen, word = _with_labels(asked, source, on, types, most, seed, note)
+        frame, label, chosen, word, merged = _with_labels(asked, source, on, types, most, seed, note)
         id = id or (on if on != ROW_COLUMN or on in frame.columns else None)
     if isinstance(source, ExternalRows):
         note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
     if chosen is not None:
         same = len(frame) == len(chosen.read)
         labeled = chosen.read[given_labels(frame[label])[0]] if same else chosen.read[:0]
-        if not same or not (asked.labels or np.array_equal(labeled, chosen.labeled)):
+        if not same or not (asked.labels or asked.no_label or np.array_equal(labeled, chosen.labeled)):
             raise DataError(f"{source} has changed while it was read. Fit again when nothing writes to it.")
-        chosen = replace(chosen, labeled=labeled)  # other tables may have named rows without giving them a label
+        # Other tables may have named rows without giving them a label, and words may mean that there is none.
+        chosen = replace(chosen, labeled=labeled)
         note(_what_is_used(chosen, asked))
     weights = [weights_in(frame, name) for name in (asked.weight, asked.label_weight) if name is not None]
     apart = {label, asked.weight, asked.label_weight, id, asked.on, DRAWN_COLUMN}
@@ -376,6 +398,7 @@ def read_training(
         labels_drawn=_origins(frame, word),
         origin=TableOrigin.of(source, id, asked),
         seed=seed,
+        merged=merged,
     )
 
 
@@ -393,6 +416,19 @@ def _with_origins(frame: pd.DataFrame, label: str | None, where: str, column: st
     if words is None:
         return frame
     return frame.drop(columns=[name for name in (column,) if name in frame.columns]).assign(**{DRAWN_COLUMN: words})
+
+
+def _clean(frames: list[pd.DataFrame], label: str | None, asked: TrainingTable) -> tuple[list[pd.DataFrame], Merged]:
+    """Return tables with labels as asked for: spellings merged, and words for no label taken away."""
+    at = [k for k, frame in enumerate(frames) if label in frame.columns]
+    if not at or not (asked.merge_spellings or asked.no_label):
+        return frames, {}
+    given = [frames[k][label] for k in at]
+    columns, merged = clean_labels(given, merge=asked.merge_spellings, no_label=asked.no_label)
+    cleaned = dict(zip(at, columns, strict=True))
+    return [
+        frame.assign(**{str(label): cleaned[k]}) if k in cleaned else frame for k, frame in enumerate(frames)
+    ], merged
 
 
 def _origins(frame: pd.DataFrame, word: str | None) -> Any:
@@ -450,11 +486,11 @@ def _with_labels(
     most: int | None,
     seed: int,
     note: Note,
-) -> tuple[pd.DataFrame, str, ChosenRows | None, str | None]:
+) -> tuple[pd.DataFrame, str, ChosenRows | None, str | None, Merged]:
     """Return the table with the labels of other ones, next to its own if it has any, and the name of their column.
 
     It reads at most ``most`` unlabelled rows; None: all. It also returns the rows that were chosen of a large table,
-    and the origin of labels that have no other.
+    the origin of labels that have no other, and the spellings that were merged.
     """
     files, weight = asked.opened_labels, asked.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.
@@ -471,6 +507,7 @@ def _with_labels(
     frame = _read(source, chosen, label=own_label, id=None if by_number else on, types=types)
     if by_number:
         frame = frame.assign(**{ROW_COLUMN: number_rows(len(frame), chosen).to_numpy()})
+    (frame, *tables), merged = _clean([frame, *tables], label, asked)
     frame = _with_origins(frame, own_label, str(source), column)
     for file, known in zip(files, tables, strict=True):
         known = _with_origins(known, label, str(file), column)
@@ -480,8 +517,9 @@ def _with_labels(
         else:
             frame, summary = join_labels(frame, known, on=on, label=label, weight=weight)
             label = str(summary["label"])
+            (frame,), merged = _clean([frame], label, asked)
             note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
-    return frame.drop(columns=ROW_COLUMN) if by_number else frame, str(label), chosen, word
+    return frame.drop(columns=ROW_COLUMN) if by_number else frame, str(label), chosen, word, merged
 
 
 def _in_any(columns: list[pd.Series[Any]]) -> Any:
