@@ -232,7 +232,7 @@ def test_a_failure_in_the_report_leaves_nothing(people: Path, monkeypatch: pytes
     def fail(*arguments: object, **settings: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("deepsep.model.evaluating.summarize", fail)
+    monkeypatch.setattr("deepsep.model.table_model.summarize", fail)
     result = run("fit", people, "--label", "segment", "-o", people.parent / "model", "--method", "tsvm")
     assert result.exit_code == 1
     assert "No space left on device" in result.stderr

@@ -107,7 +107,7 @@ def test_scored_rows_are_the_same_with_any_number_of_workers_and_after_deaths(ra
         def kill(tally):
             on_done(tally)
             if len(killed) < 3:
-                killed.append(ray.kill(self._actors[len(killed) % len(self)]))
+                killed.append(ray.kill(self._actors[len(killed) % len(self._actors)]))
 
         return ordinary(self, ask, jobs, kill)
 

@@ -24,7 +24,8 @@ from deepsep.apps.sql import Query, into_tables, score_query, score_to_table
 from deepsep.apps.sql.database import Address, open_reader, open_writer
 from deepsep.apps.sql.scores_table import ScoresTable
 from deepsep.errors import DatabaseError, DataError, DriftWarning, LabelWarning, ParameterError
-from deepsep.scoring import remember_training, score_file, training_profile
+from deepsep.model import table_model
+from deepsep.scoring import remember_training, score_file
 from deepsep.table import read_table
 
 try:
@@ -241,7 +242,7 @@ def test_a_query_that_draws_rows_is_refused_where_it_must_be_run_again(base: Bas
 def test_rows_that_come_during_a_fit_are_predicted_and_labeled_ones_are_not(
     base: Base, table, tmp_path, few, monkeypatch
 ) -> None:
-    remember = training_profile.remember_columns
+    remember = table_model.remember_columns
 
     def meanwhile(*arguments) -> None:
         columns = "customer, age, plan, visits"
@@ -252,7 +253,7 @@ def test_rows_that_come_during_a_fit_are_predicted_and_labeled_ones_are_not(
         )
         remember(*arguments)
 
-    monkeypatch.setattr(training_profile, "remember_columns", meanwhile)
+    monkeypatch.setattr(table_model, "remember_columns", meanwhile)
     result = run("fit", "--from", base.address, "--query", PEOPLE, *LARGE, "-o", tmp_path / "model", "--to", "guesses")
     assert result.exit_code == 0, result.output
     keys = sorted(table.loc[table["segment"].isna(), "customer"])

@@ -23,7 +23,7 @@ from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelError, 
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.intervals import calibration_error, scores
 from deepsep.study import compare, results
-from deepsep.study.cells import Cell, RowPlan, is_done, plan, read_report, shared_test_rows, split_rows
+from deepsep.study.cells import LABELED_SIZES, Cell, RowPlan, is_done, plan, read_report, shared_test_rows, split_rows
 from deepsep.study.running import attempt, prepare, run
 from deepsep.study.study_models import (
     ALL_ROWS,
@@ -134,7 +134,7 @@ def published_results():
         {"table": "paper", "shuffle": s + 1, "labels": size, "method": name, "accuracy": value / 100}
         for name, shuffles in PAPER_TABLE.items()
         for s, values in enumerate(shuffles)
-        for size, value in zip(results.PAPER_SIZES, values, strict=True)
+        for size, value in zip(LABELED_SIZES, values, strict=True)
     ]
     return pd.DataFrame(rows)
 

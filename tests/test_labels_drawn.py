@@ -12,7 +12,7 @@ import deepsep
 from deepsep.apps.label.answer_file import Answer, Answers
 from deepsep.errors import DataError, ParameterError
 from deepsep.table import add_labels, join_labels, read_table
-from deepsep.table.drawn import word_or_column
+from deepsep.table.join import word_or_column
 
 MEMBERS = ("--set", "members=['logistic-regression']", "--effort", "fast")
 QUICK = (*MEMBERS, "--set", "student=False", "--set", "learning_curve=False", "--no-report", "--drop", "weight")

@@ -16,10 +16,9 @@ from deepsep.errors import DataError, DeepSepWarning, ParameterError
 from deepsep.scoring import Decision, Resources, score_file, score_frame
 from deepsep.table import read_sample, read_table
 from deepsep.table.batches import TableFile, open_files, open_table
-from deepsep.table.external import ExternalRows
 from deepsep.table.reading_settings import Reading
 from deepsep.table.sampling import has_more_rows, open_tables, other_rows
-from deepsep.table.source import NUMBER_COLUMN, SomeRows
+from deepsep.table.source import NUMBER_COLUMN, ExternalRows, OpenRows, SomeRows
 
 ROOT = Path(__file__).parents[1]
 
@@ -186,7 +185,7 @@ class Elsewhere(ExternalRows):
         yield OpenElsewhere(self.frame if id is None else self.frame.sort_values(id))
 
 
-class OpenElsewhere:
+class OpenElsewhere(OpenRows):
     def __init__(self, frame: pd.DataFrame) -> None:
         self.rows = pa.Table.from_pandas(frame, preserve_index=False)
         self.names, self.n_rows = self.rows.column_names, len(frame)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from deepsep.evaluation.out_of_fold import out_of_fold
     from deepsep.evaluation.suspicious import suspicious_labels
     from deepsep.model.fitting import fit
-    from deepsep.model.loading import load
-    from deepsep.model.table_model import TableModel, for_table
+    from deepsep.model.table_model import TableModel, for_table, load
     from deepsep.models import save
     from deepsep.survey import SurveySegments
 
@@ -57,7 +56,7 @@ _HOME = {
     "TableModel": "deepsep.model.table_model",
     "fit": "deepsep.model.fitting",
     "for_table": "deepsep.model.table_model",
-    "load": "deepsep.model.loading",
+    "load": "deepsep.model.table_model",
     "method": "deepsep.classifiers.building",
     "methods": "deepsep.classifiers.catalogue",
     "out_of_fold": "deepsep.evaluation.out_of_fold",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
 
@@ -24,6 +24,13 @@ def shown(value: Any) -> str:
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
         return shown(value.tolist()) if value.size <= most_shown else f"an array of shape {value.shape}"
     return repr(value)
+
+
+def listed(words: Iterable[str], most: int = 5) -> str:
+    """Return the first words with commas, and how many more there are."""
+    words = list(words)
+    more = len(words) - most
+    return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 class Setting(NamedTuple):

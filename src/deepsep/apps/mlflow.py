@@ -18,7 +18,7 @@ import pandas as pd
 from deepsep._version import __version__
 from deepsep.errors import ModelFileError, missing_package
 from deepsep.files.manifest import MANIFEST_FILE, read_file, read_manifest, versions
-from deepsep.model.loading import load
+from deepsep.model.table_model import load
 from deepsep.models import save
 from deepsep.scoring.frame import score_frame
 from deepsep.scoring.leaving_out import values_in_training
@@ -53,12 +53,10 @@ def log_model(model: Any, name: str = "model", *, input_example: Any = None, **o
 
     Parameters
     ----------
-    model : fitted model, str or path
-        A model that :func:`deepsep.save` takes, or the folder of a saved one.
+    model, input_example
+        As in :func:`save_model`.
     name : str, default="model"
         The name in MLflow.
-    input_example : DataFrame, optional
-        As in :func:`save_model`.
     **options
         Passed to ``mlflow.pyfunc.log_model``, such as ``registered_model_name``.
 

@@ -65,9 +65,6 @@ class Workers:
         self._ray, self._kind, self._arguments = ray, kind, arguments
         self._actors = [self._start(num_cpus=1) for _ in range(n)]
 
-    def __len__(self) -> int:
-        return len(self._actors)
-
     def map(
         self, ask: Callable[[Any, Any], Any], jobs: Sequence[Any], on_done: Callable[[Any], None] | None = None
     ) -> list[Any]:
@@ -77,7 +74,9 @@ class Workers:
         and another one when it is free. ``on_done`` is called with each result as soon as it is ready.
         """
         ray, results, deaths = self._ray, {}, Counter[int]()
-        waiting = {ask(self._actors[seat], jobs[seat]): (seat, seat) for seat in range(min(len(jobs), len(self)))}
+        waiting = {
+            ask(self._actors[seat], jobs[seat]): (seat, seat) for seat in range(min(len(jobs), len(self._actors)))
+        }
         ahead = iter(range(len(waiting), len(jobs)))
         while waiting:
             (ready,), _ = ray.wait(list(waiting))
@@ -120,9 +119,6 @@ class Workers:
         self._actors[seat] = self._start(num_cpus=0)
 
 
-LOCAL_CLUSTER = "local"  # makes Ray start a cluster on this machine, even if one is running
-
-
 @contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator[tuple[Any, int]]:
     """Yield Ray's module and the number of workers, by default one for each CPU; disconnect at the end.
@@ -154,8 +150,8 @@ def connected(address: str | None, workers: int | None) -> Iterator[tuple[Any, i
 
 def _join(ray: Any, address: str | None, workers: int | None) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    place = address or os.environ.get("RAY_ADDRESS") or LOCAL_CLUSTER
-    if place == LOCAL_CLUSTER:
+    place = address or os.environ.get("RAY_ADDRESS") or "local"
+    if place == "local":  # Ray starts a cluster on this machine, even if one is running
         ray.init(address=place, num_cpus=workers, include_dashboard=False, **options)
         return
     try:

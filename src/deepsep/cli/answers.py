@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deepsep.table import read_table
+import pandas as pd
+
+from deepsep.cli.console import Console
 from deepsep.table.batches import OpenFiles, open_files
+from deepsep.table.column_types import MISSING_WORDS
+from deepsep.table.reading import joined, read_table
 from deepsep.table.reading_settings import Reading
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from deepsep.cli.console import Console
 
 
 def read_answers(out: Console, file: Path, reading: Reading, *, id: str | None) -> pd.DataFrame:
@@ -20,10 +19,6 @@ def read_answers(out: Console, file: Path, reading: Reading, *, id: str | None) 
 
     In other tables the usual words mean a missing value, but in a survey "None" is an answer. Numbers stay numbers.
     """
-    from pandas.api.types import is_numeric_dtype
-
-    from deepsep.table.column_types import MISSING_WORDS
-
     table = open_files(file, reading)
     frame = read_table(table, id=id)
     kept: dict[str, int] = {}
@@ -33,7 +28,7 @@ def read_answers(out: Console, file: Path, reading: Reading, *, id: str | None) 
         words = words[words.isin(MISSING_WORDS) & (words != "")]
         if name == id or not len(words):
             continue
-        number = is_numeric_dtype(frame[name]) and not frame[name].isna().all()
+        number = pd.api.types.is_numeric_dtype(frame[name]) and not frame[name].isna().all()
         if not number:
             frame[name] = frame[name].astype(object).where(~frame.index.isin(words.index), words)
         for word, count in words.value_counts().items():
@@ -48,10 +43,6 @@ def read_answers(out: Console, file: Path, reading: Reading, *, id: str | None) 
 
 def _raw_cells(table: OpenFiles) -> dict[str, pd.Series[Any]]:
     """Return the columns as text exactly as in the file; empty for formats that mark missing values themselves."""
-    import pandas as pd
-
-    from deepsep.table.reading import joined
-
     frames = []
     for file in table.tables:
         if file.form is not None:
@@ -64,21 +55,13 @@ def _raw_cells(table: OpenFiles) -> dict[str, pd.Series[Any]]:
 
 def text_cells(file: Path, reading: Reading) -> pd.DataFrame:
     """Return a small table with every cell as text, "" where it is empty: words and numbers mean nothing special."""
-    import pandas as pd
-
     table = open_files(file, reading)
     if table.kind == "excel":
         frame = pd.concat([file.cells for file in table.tables])
     else:
         raw = _raw_cells(table)
-        frame = read_table(table).astype(object) if not raw else _frame(raw)
+        frame = (pd.DataFrame(raw) if raw else read_table(table)).astype(object)
     return frame.map(_cell_text)
-
-
-def _frame(columns: dict[str, pd.Series[Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(columns).astype(object)
 
 
 def _cell_text(value: Any) -> str:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from deepsep.cli.command import command
-from deepsep.cli.console import EXIT_MISUSE, Console
+from deepsep.cli.console import Console, ExitCode
 from deepsep.cli.options import TrainingOptions
 from deepsep.cli.printed_lines import aligned, finding_lines, wrapped
 
 if TYPE_CHECKING:
     from deepsep.model.training_table import Training
-
-GUESSED_ORIGINS = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
 
 
 @command(without=("weight", "label_weight"))
@@ -40,7 +38,7 @@ def check(training: TrainingOptions, out: Console) -> None:
         checked["labels"]["drawn"] = _drawn(data)
     out.result(_text(checked), checked)
     if not checked["fit_would_work"]:
-        raise typer.Exit(EXIT_MISUSE)
+        raise typer.Exit(ExitCode.MISUSE)
 
 
 def _drawn(data: Training) -> dict[str, Any]:
@@ -57,8 +55,9 @@ def _drawn(data: Training) -> dict[str, Any]:
     sentence = f"How the labels were drawn: {said}" if known else "How the labels were drawn is not said"
     if not origins.given:
         guess = next(word for word in LABEL_ORIGINS if counts[word] > known.count(word))
+        like = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
         others = f"the other {n - len(known):,}" if known else "they"
-        sentence += f"; {others} are taken for {GUESSED_ORIGINS[guess]}: say it with --labels-drawn"
+        sentence += f"; {others} are taken for {like[guess]}: say it with --labels-drawn"
     if origins.basis is None:
         sentence += "; no accuracy can be stated without labels of rows drawn at random"
     return {"given": origins.given, **counts, "sentence": f"{sentence}."}

@@ -11,9 +11,6 @@ from deepsep.cli.console import console
 from deepsep.cli.grouped_help import MANY_OPTIONS, HelpAll
 from deepsep.cli.options import Debug, DecisionOptions, FitOptions, Json, Quiet, ReadingOptions, TrainingOptions
 
-GROUPS_OF_OPTIONS = (ReadingOptions, DecisionOptions, TrainingOptions, FitOptions)
-CONSOLE_OPTIONS = {"as_json": ("json", Json), "quiet": ("quiet", Quiet), "debug": ("debug", Debug)}
-
 
 def command(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that makes a command of a function.
@@ -21,16 +18,18 @@ def command(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]],
     A parameter of one of the groups becomes an option for each of its fields, except those in ``without``. ``out``
     becomes the options of the console, and the function runs in it.
     """
+    kinds = (ReadingOptions, DecisionOptions, TrainingOptions, FitOptions)
+    console_options = {"as_json": ("json", Json), "quiet": ("quiet", Quiet), "debug": ("debug", Debug)}
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(function, eval_str=True).parameters
-        groups = {name: each.annotation for name, each in own.items() if each.annotation in GROUPS_OF_OPTIONS}
-        printing = {key: option for key, option in CONSOLE_OPTIONS.items() if option[0] not in without}
+        groups = {name: each.annotation for name, each in own.items() if each.annotation in kinds}
+        printing = {key: option for key, option in console_options.items() if option[0] not in without}
         options = {name: _options(group, without) for name, group in groups.items()}
-        options["out"] = [_option(name, annotation, False) for name, annotation in printing.values()]
+        options["out"] = [_flag(name, annotation) for name, annotation in printing.values()]
         parameters = [each for name, parameter in own.items() for each in options.get(name, [parameter])]
         if len(parameters) > MANY_OPTIONS:
-            parameters.append(_option("help_all", HelpAll, False))
+            parameters.append(_flag("help_all", HelpAll))
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
 
         @wraps(function)
@@ -47,8 +46,8 @@ def command(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]],
     return decorate
 
 
-def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+def _flag(name: str, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=False)
 
 
 def _options(group: type, without: Collection[str]) -> list[inspect.Parameter]:

@@ -10,35 +10,33 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any, TextIO
+from enum import IntEnum
+from typing import Any
 
 import typer
 
 from deepsep.cli.words import in_options
 from deepsep.errors import DatabaseError, DeepSepError, DeepSepWarning, InterruptWarning
 
-EXIT_FAILURE, EXIT_MISUSE, EXIT_DRIFT, EXIT_PARTS, EXIT_INTERRUPTED = 1, 2, 3, 4, 130
+
+class ExitCode(IntEnum):
+    """Ways in which a command ends."""
+
+    FAILURE = 1  # beyond the user's control: disk, memory, a database, a missing extra
+    MISUSE = 2  # invalid options or data
+    DRIFT = 3  # the rows differ from the training table (``score --fail-on-drift``)
+    PARTS = 4  # some parts of a folder could not be read (``score``)
+    INTERRUPTED = 130  # Ctrl-C
 
 
 class Console:
-    """Prints what a command has to say.
+    """Prints what a command has to say; with ``as_json`` only the result on standard output, as JSON.
 
-    Parameters
-    ----------
-    as_json : bool
-        Whether to print the result as JSON, with nothing else on standard output.
-    quiet : bool
-        Whether to print only errors; with ``as_json``, only errors and the JSON.
-
-    Attributes
-    ----------
-    warnings : list of str
-        The distinct warnings so far.
+    ``quiet`` leaves out all but errors and that JSON; ``warnings`` are the distinct ones so far.
     """
 
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
-        self.as_json = as_json
-        self.quiet = quiet
+        self.as_json, self.quiet = as_json, quiet
         self.warnings: list[str] = []
 
     @property
@@ -123,17 +121,7 @@ class Console:
 
 @contextmanager
 def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) -> Iterator[Console]:
-    """Run a command: its warnings become notes, and an error becomes one message and an exit code.
-
-    ==== ======================================================================
-    0    success
-    1    failure beyond the user's control: disk, memory, a database, a missing extra
-    2    invalid options or data
-    3    the rows differ from the training table (``score --fail-on-drift``)
-    4    some parts of a folder could not be read (``score``)
-    130  Ctrl-C
-    ==== ======================================================================
-    """
+    """Run a command: its warnings become notes, and an error becomes one message and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a class name must not fail on a terminal with a small character set
             stream.reconfigure(errors="replace")
@@ -148,34 +136,34 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
             yield out
     except (KeyboardInterrupt, InterruptWarning) as error:
         said = str(error) if isinstance(error, KeyboardInterrupt) else ""
-        raise _end(error, said or "Interrupted. Nothing was written.", EXIT_INTERRUPTED, debug) from None
+        raise _end(error, said or "Interrupted. Nothing was written.", ExitCode.INTERRUPTED, debug) from None
     except (typer.Exit, typer.BadParameter):
         raise
     except DatabaseError as error:
-        raise _end(error, in_options(error), EXIT_FAILURE, debug) from None
+        raise _end(error, in_options(error), ExitCode.FAILURE, debug) from None
     except DeepSepError as error:
-        raise _end(error, in_options(error), EXIT_MISUSE, debug) from None
+        raise _end(error, in_options(error), ExitCode.MISUSE, debug) from None
     except BrokenPipeError:  # the reader has closed the pipe, as in "deepsep methods | head"
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(EXIT_FAILURE) from None
+        raise typer.Exit(ExitCode.FAILURE) from None
     except ImportError as error:
-        raise _end(error, str(error), EXIT_FAILURE, debug) from None
+        raise _end(error, str(error), ExitCode.FAILURE, debug) from None
     except MemoryError as error:
         message = "There is not enough memory. Take a sample of the rows, or leave out columns with --drop."
-        raise _end(error, message, EXIT_FAILURE, debug) from None
+        raise _end(error, message, ExitCode.FAILURE, debug) from None
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         message = f"{place}{error.strerror or error}. Check the path, the permissions and the disk."
-        raise _end(error, message, EXIT_FAILURE, debug) from None
+        raise _end(error, message, ExitCode.FAILURE, debug) from None
     except Exception as error:
         message = (
             f"Something unexpected happened ({type(error).__name__}: {error}). This is a bug in deepsep: please report "
             "it with the output of the same command with --debug."
         )
-        raise _end(error, message, EXIT_FAILURE, debug) from None
+        raise _end(error, message, ExitCode.FAILURE, debug) from None
 
 
-def _end(error: BaseException, message: str, code: int, debug: bool) -> typer.Exit:
+def _end(error: BaseException, message: str, code: ExitCode, debug: bool) -> typer.Exit:
     """Print the message, and return the exception that ends the command."""
     debug_variable = "DEEPSEP_DEBUG"
     if debug or os.environ.get(debug_variable):
@@ -185,18 +173,13 @@ def _end(error: BaseException, message: str, code: int, debug: bool) -> typer.Ex
 
 
 def _show(out: Console) -> Any:
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    """Return the function that Python calls with a warning."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **_: Any) -> None:
         if issubclass(category, DeepSepWarning):
             out.warn(in_options(message))
         else:
-            typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
+            typer.echo(warnings.formatwarning(message, category, *where[:2]), err=True, nl=False)
 
     return show
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -43,7 +44,7 @@ def demo(
         result, text = _run(out, Path(place), output)
         files = read_folder(Path(place))
     result["seconds"] = round(time.perf_counter() - began, 1)
-    files[RESULT_FILE] = _dump(result)
+    files[RESULT_FILE] = (json.dumps(result, indent=2, ensure_ascii=False) + "\n").encode()
     install(files, target, own={name.partition("/")[0] for name in files})
     report = target / "model" / "report.html"
     out.result(f"{text}\n\nThe report: {report}", {**result, "report": report})
@@ -108,10 +109,11 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
         "scored": scored["rows"],
         "folder": str(output),
     }
-    return result, "\n".join(_lines(result, output, replay))
+    return result, _text(result, output, replay)
 
 
-def _lines(result: dict[str, Any], output: Path, replay: str) -> list[str]:
+def _text(result: dict[str, Any], output: Path, replay: str) -> str:
+    """Return what the demo prints at the end."""
     accuracy = result["accuracy"]
     lines = [f"\nAccuracy on the {result['hidden']:,} foods whose aisle was hidden, from {result['labelled']} labels:"]
     ranked = sorted(accuracy.items(), key=lambda item: -item[1])
@@ -133,7 +135,7 @@ def _lines(result: dict[str, Any], output: Path, replay: str) -> list[str]:
         "  deepsep score model newcomers.parquet --id food -o scored.parquet",
         "  deepsep explain model foods.parquet --labels sorted.csv --on food",
     ]
-    return lines
+    return "\n".join(lines)
 
 
 def _check_folder(output: Path) -> Path:
@@ -145,20 +147,7 @@ def _check_folder(output: Path) -> Path:
     return output.resolve()
 
 
-def _dump(result: dict[str, Any]) -> bytes:
-    import json
-
-    return (json.dumps(result, indent=2, ensure_ascii=False) + "\n").encode()
-
-
 def _has_browser() -> bool:
     """Whether this is an interactive terminal on which a browser can open."""
-    if not sys.stdout.isatty():
-        return False
-    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        return False
-    try:
-        webbrowser.get()
-    except webbrowser.Error:
-        return False
-    return True
+    has_screen = not sys.platform.startswith("linux") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return sys.stdout.isatty() and bool(has_screen)  # without a browser, `webbrowser.open` does nothing

@@ -37,7 +37,7 @@ def with_effort(settings: dict[str, Any], effort: str | None) -> dict[str, Any]:
     """Return the settings with --effort, or raise if it is set twice."""
     if effort is not None and "effort" in settings:
         raise ParameterError("--effort and --set effort say the same. Leave one of them out.")
-    return settings if effort is None else {**settings, "effort": str(effort)}
+    return settings if effort is None else {**settings, "effort": effort}
 
 
 def settings_by_method(given: list[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -50,8 +50,13 @@ def settings_by_method(given: list[str], names: Sequence[str]) -> dict[str, dict
         name, dot, setting = key.rpartition(".")
         if not dot:
             owners = [each for each in names if setting in setting_names(each)]
-            if len(owners) != 1:
-                raise ParameterError(_not_one(setting, owners, names))
+            if not owners:
+                raise ParameterError(f"--set {setting}: none of the methods has this setting: {', '.join(names)}.")
+            if len(owners) > 1:
+                raise ParameterError(
+                    f"--set {setting}: {', '.join(owners)} have this setting. Name the method, such as --set "
+                    f"{owners[0]}.{setting}."
+                )
             name = owners[0]
         elif find_method(name).name not in names:
             raise ParameterError(f"--set {key}: {name} is not compared. Those that are: {', '.join(names)}.")
@@ -59,14 +64,6 @@ def settings_by_method(given: list[str], names: Sequence[str]) -> dict[str, dict
             raise ParameterError("--set priors: pass the shares as --priors FILE, for all methods.")
         settings.setdefault(name, {})[setting] = value
     return settings
-
-
-def _not_one(setting: str, owners: Sequence[str], names: Sequence[str]) -> str:
-    if not owners:
-        return f"--set {setting}: none of the methods has this setting: {', '.join(names)}."
-    return (
-        f"--set {setting}: {', '.join(owners)} have this setting. Name the method, such as --set {owners[0]}.{setting}."
-    )
 
 
 def read_priors(file: Path, classes: Any) -> dict[Any, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli.command import command
-from deepsep.cli.console import EXIT_INTERRUPTED, Console
+from deepsep.cli.console import Console, ExitCode
 from deepsep.cli.options import Drop, option, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError, missing_package
 
@@ -77,10 +78,13 @@ def experiment(
     Example: deepsep experiment --labels 35,50 --shuffles 2 --no-tune -o results
     """
     names = split_names(methods)
-    _check(names, ablation, output)
+    chosen = _settings(set_ or [], names, ablation)
+    if output.is_file():
+        raise DataError(f"{output} is a file, which deepsep does not overwrite. Name another folder with -o.")
     n_trials = _trials(out, no_tune, trials)
 
     from deepsep.study import gather, prepare, write
+    from deepsep.study.results import table_1_text
     from deepsep.study.study_page import as_json, published_table
 
     name, frame, label, about = _read(out, table, label, split_names(drop))
@@ -92,7 +96,7 @@ def experiment(
         labels=_numbers(labels),
         shuffles=shuffles,
         methods=names,
-        settings=_settings(set_ or [], names),
+        settings=chosen,
         trials=n_trials,
         validation=validation,
         test_per_class=test_per_class,
@@ -108,8 +112,6 @@ def experiment(
     if failure is not None:
         out.note(f"{output} holds the finished fits. Run the same command to try the others again.")
         raise failure
-    from deepsep.study.results import table_1_text
-
     lines = [f"Accuracy in %, {what.plan.test_per_class} test rows of each class.", "", table_1_text(results.table_1)]
     if published:
         lines += ["The paper's averages, on its own data:", "", published_table(results), ""]
@@ -127,23 +129,6 @@ def experiment(
             "files": files,
         },
     )
-
-
-def _check(names: list[str], ablation: bool, output: Path) -> None:
-    """Raise if the options are inconsistent, before anything is read."""
-    from deepsep.study.study_models import build_study_model
-
-    if not names:
-        raise ParameterError("--methods is empty: name at least one, such as --methods deepsep.")
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if twice is not None:
-        raise ParameterError(f"--methods names {twice} twice. Name it once.")
-    for name in names:
-        build_study_model(name)  # raises if there is no such method, or its package is missing
-    if ablation and "deepsep" not in names:
-        raise ParameterError("--ablation removes parts of deepsep: add deepsep to --methods.")
-    if output.is_file():
-        raise DataError(f"{output} is a file, which deepsep does not overwrite. Name another folder with -o.")
 
 
 def _trials(out: Console, no_tune: bool, trials: int | None) -> int:
@@ -169,10 +154,20 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
+def _settings(given: list[str], names: list[str], ablation: bool) -> dict[str, dict[str, Any]]:
+    """Return the settings by method, or raise if methods and settings are inconsistent, before anything is read."""
     from deepsep.cli.estimator import parse_settings
     from deepsep.study.study_models import build_study_model
 
+    if not names:
+        raise ParameterError("--methods is empty: name at least one, such as --methods deepsep.")
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise ParameterError(f"--methods names {twice} twice. Name it once.")
+    for name in names:
+        build_study_model(name)  # raises if there is no such method, or its package is missing
+    if ablation and "deepsep" not in names:
+        raise ParameterError("--ablation removes parts of deepsep: add deepsep to --methods.")
     settings: dict[str, dict[str, Any]] = {}
     for key, value in parse_settings(given).items():
         name, _, setting = key.partition(".")
@@ -218,8 +213,6 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
 
 def _run(out: Console, what: Any, jobs: int | None) -> tuple[DeepSepError | None, float]:
     """Run the unfinished fits with a progress bar; return the error, if any, and the seconds."""
-    import time
-
     from joblib import cpu_count
 
     from deepsep.study import run
@@ -232,7 +225,7 @@ def _run(out: Console, what: Any, jobs: int | None) -> tuple[DeepSepError | None
             run(what, jobs=jobs or cpu_count(), on_cell=bar.update)
     except KeyboardInterrupt:
         typer.echo("Interrupted. Finished fits are kept: run the same command to continue.", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     except DeepSepError as error:
         return error, time.perf_counter() - began
     return None, time.perf_counter() - began

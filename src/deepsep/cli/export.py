@@ -27,7 +27,7 @@ def export(
         raise ParameterError(f"-o {output}: name a file that ends in .onnx.")
 
     from deepsep.apps.onnx import export_onnx
-    from deepsep.model.loading import load
+    from deepsep.model.table_model import load
     from deepsep.scoring.who_scores import student_of
 
     fitted = load(model)

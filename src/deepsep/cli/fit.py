@@ -6,7 +6,7 @@ import shlex
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,9 +14,7 @@ from deepsep.cli.command import command
 from deepsep.cli.console import Console
 from deepsep.cli.options import (
     DecisionOptions,
-    Effort,
     FitOptions,
-    Format,
     Keep,
     Priors,
     Replace,
@@ -52,7 +50,7 @@ def fit(
         str, typer.Option(metavar="NAME", help="One of `deepsep methods`.", autocompletion=_method_names)
     ] = "committee",
     effort: Annotated[
-        Effort | None,
+        Literal["fast", "normal", "best"] | None,
         typer.Option(help="How much the committee computes: fast, normal or best.", show_default="normal"),
     ] = None,
     settings: Annotated[
@@ -62,7 +60,7 @@ def fit(
     keep: Keep = "",
     seed: Seed = 0,
     predictions: Annotated[
-        Format | None,
+        Literal["parquet", "csv", "xlsx"] | None,
         typer.Option(help="Format of the predictions.", show_default="xlsx or csv if TABLE is, and else parquet"),
     ] = None,
     *,
@@ -84,9 +82,9 @@ def fit(
     """Fit a model to a table of which some rows have labels.
 
     It learns from the unlabelled rows too, and predicts them: of a large table it learns from 20,000, drawn at random,
-    beyond which more did not help (see --unlabelled), and predicts all. The folder holds the model, predictions
-    (of every unlabelled row, in an Excel or CSV file if TABLE is one), report.html, labels_used.csv, and suspicious.csv (labels that may be
-    wrong); an earlier model in it is replaced once the new one is complete.
+    beyond which more did not help (see --unlabelled), and predicts all. The folder holds the model, the predictions of
+    every unlabelled row (in an Excel or CSV file if TABLE is one; see --predictions), report.html, labels_used.csv, and
+    suspicious.csv (labels that may be wrong); an earlier model in it is replaced once the new one is complete.
     By default several methods decide together (see `deepsep methods`, committee), weighted by what each says about
     labels held out, which is also the accuracy to expect; --effort fast takes a fraction of the time. Ctrl-C ends the
     folds early, once all members are fitted. Columns that are given for labelled rows only are not used, unless named
@@ -106,7 +104,7 @@ def fit(
     from deepsep.model.model_folder import write_folder
     from deepsep.model.training_table import read_training
     from deepsep.scoring.to_label import GUESS_COLUMNS
-    from deepsep.table.external import ExternalRows
+    from deepsep.table.source import ExternalRows
 
     began = time.perf_counter()
     target = check_model_folder(output)
@@ -130,7 +128,7 @@ def fit(
     decision = check_decision(estimator, data, deciding)
     if workbook is not None and data.label in GUESS_COLUMNS:
         raise DataError(f"the label column is named {data.label!r}, like a column of the workbook. Rename it.")
-    if predictions is Format.xlsx:
+    if predictions == "xlsx":
         from deepsep.table.excel_cells import check_fits
 
         n_columns = len(data.labels.classes) + 4
@@ -170,12 +168,10 @@ def fit(
                 predictions=rows if own is None else None,
                 book=own,
             )
-        files = write_folder(
-            fitted.model, target, fitted.predictions, predictions and predictions.value, summary=fitted.summary
-        )
+        files = write_folder(fitted.model, target, fitted.predictions, predictions, summary=fitted.summary)
         if to is not None and isinstance(source, ExternalRows) and training.id is not None:
             from deepsep.apps.sql.into_tables import write_scores
-            from deepsep.model.loading import load
+            from deepsep.model.table_model import load
 
             written = write_scores(
                 load(target),
@@ -217,8 +213,10 @@ def _go_on(output: Path, source: Query, id: str, to: str, decision: Decision, co
         "--id": id,
         "--to": to,
         "--sets": decision.sets,
+        "--per-class": decision.per_class,
+        "--abstain": decision.abstain,
+        "--costs": costs,
     }
-    options |= {"--per-class": decision.per_class, "--abstain": decision.abstain, "--costs": costs}
     return (
         f"The model is in {output}. To write the rest, score the query, or the rows of it without a label:\n"
         f"{shlex.join(['deepsep', 'score', str(output), *option_words(options)])}"

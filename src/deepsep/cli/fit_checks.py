@@ -17,11 +17,11 @@ from deepsep.scoring.decisions import Decision
 from deepsep.scoring.to_label import GUESS_COLUMNS, LABEL_SHEET
 from deepsep.table.batches import open_files
 from deepsep.table.excel import sheet_names
-from deepsep.table.external import ExternalRows
 from deepsep.table.join import is_label
 from deepsep.table.locations import Place, file_type
 from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import Reading
+from deepsep.table.source import ExternalRows
 
 if TYPE_CHECKING:
     from deepsep.apps.sql import Query

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from deepsep.cli.console import Console
 from deepsep.cli.printed_lines import aligned, decision_lines, finding_lines
+from deepsep.cli.watched_fit import Fitted
 from deepsep.model.model_folder import PREDICTIONS_NAME, REPORT_FILE, SUSPICIOUS_FILE
 from deepsep.report.outcome import more_labels
 from deepsep.report.provenance import rows_in_model
-from deepsep.report.wording import percent, span
-
-if TYPE_CHECKING:
-    from deepsep.cli.console import Console
-    from deepsep.cli.watched_fit import Fitted
+from deepsep.report.wording import with_span
 
 
 def print_result(
@@ -110,7 +108,7 @@ def _member_lines(summary: dict[str, Any]) -> list[str]:
         (
             scores[key]["name"],
             weights.get(key, ""),
-            f"{percent(scores[key]['accuracy']['value'])} ({span(scores[key]['accuracy']['interval'])})",
+            with_span(scores[key]["accuracy"]["value"], scores[key]["accuracy"]["interval"]),
             f"{scores[key]['log_loss']['value']:.2f}",
         )
         for key in ("model", *sorted(weights, key=lambda key: -float(weights[key])), "majority")

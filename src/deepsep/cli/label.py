@@ -100,7 +100,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     from deepsep.model.training_table import ROW_COLUMN, Training, names_of, number_rows, read_training
     from deepsep.table import read_table
     from deepsep.table.batches import OpenFiles
-    from deepsep.table.drawn import DRAWN_COLUMN
+    from deepsep.table.join import DRAWN_COLUMN
     from deepsep.table.locations import closest, find_column
     from deepsep.table.quality import check_classes
 

@@ -50,7 +50,7 @@ def next_(
     from deepsep.report.outcome import more_labels
     from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS, rows_to_label, write_rows_to_label
     from deepsep.scoring.who_scores import label_of
-    from deepsep.table.drawn import DRAWN_COLUMN
+    from deepsep.table.join import DRAWN_COLUMN
 
     fitted = open_classifier(model, "next")
     label = label or label_of(fitted) or "label"

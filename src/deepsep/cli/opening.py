@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def open_classifier(folder: Path, command: str) -> Any:
     """Return the classifier in a folder; segments have commands of their own."""
-    from deepsep.model.loading import load
+    from deepsep.model.table_model import load
     from deepsep.survey import SurveySegments
 
     model = load(folder)
@@ -27,7 +27,7 @@ def open_classifier(folder: Path, command: str) -> Any:
 
 def open_segments(folder: Path, command: str) -> SurveySegments:
     """Return the segments in the folder of a model, or in that of ``deepsep segments`` around it."""
-    from deepsep.model.loading import load
+    from deepsep.model.table_model import load
     from deepsep.survey import SurveySegments
     from deepsep.survey.segment_files import MODEL_FOLDER, read_summary
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -34,35 +33,7 @@ def argument(metavar: str, help: str) -> Any:
     return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
-class Prefer(StrEnum):
-    """The label to use of two contradictory ones."""
-
-    new = "new"
-    old = "old"
-
-
-class Format(StrEnum):
-    """Formats of the predictions next to a model."""
-
-    parquet = "parquet"
-    csv = "csv"
-    xlsx = "xlsx"
-
-
-class Engine(StrEnum):
-    """Machines that score."""
-
-    local = "local"
-    ray = "ray"
-
-
-class Effort(StrEnum):
-    """Amount of work of a committee."""
-
-    fast = "fast"
-    normal = "normal"
-    best = "best"
-
+Engine = Literal["local", "ray"]
 
 TableFiles = Annotated[list[Path], argument("TABLE", f"{TABLE_FILES}.")]
 MaybeTableFiles = Annotated[list[Path] | None, argument("TABLE", f"{TABLE_FILES}; or see --from.")]
@@ -103,7 +74,7 @@ On = Annotated[
     str | None, option("--on", "COLUMN", "Column of identifiers by which --labels are joined; by default --id.")
 ]
 Preferred = Annotated[
-    Prefer | None,
+    Literal["new", "old"] | None,
     typer.Option("--prefer", help="Which label to use where --labels contradict those of TABLE; by default an error."),
 ]
 LabelWeight = Annotated[
@@ -279,7 +250,7 @@ class TrainingOptions:
         return TrainingTable(
             source=self.source,
             labels=self.labels or (),
-            prefer=None if self.prefer is None else self.prefer.value,
+            prefer=self.prefer,
             drop=split_names(self.drop),
             text=split_names(self.text),
             unlabeled=self._most_unlabeled,
@@ -320,7 +291,7 @@ class FitOptions(TrainingOptions):
 def check_engine(engine: Engine, address: str | None, workers: int | None) -> None:
     """Raise if an option for clusters is given without one."""
     for name, value in (("--address", address), ("--workers", workers)):
-        if value is not None and engine is not Engine.ray:
+        if value is not None and engine != "ray":
             raise ParameterError(f"{name} needs --engine ray.")
 
 

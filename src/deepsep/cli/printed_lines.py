@@ -26,19 +26,7 @@ def wrapped(text: str, indent: str = "") -> str:
 
 
 def decision_lines(decisions: dict[str, Any], rows: int, costs: Path | None, *, by_student: bool = False) -> list[str]:
-    """Return a sentence for everything that was applied.
-
-    Parameters
-    ----------
-    decisions : dict
-        From ``Decisions.describe``.
-    rows : int
-        Number of rows.
-    costs : Path or None
-        The table of costs.
-    by_student : bool, default=False
-        Whether the student of a committee scored.
-    """
+    """Return a sentence for each of ``decisions``, from ``Decisions.describe``; ``costs`` is their file."""
     from deepsep.report.wording import percent
 
     lines = []
@@ -62,11 +50,11 @@ def decision_lines(decisions: dict[str, Any], rows: int, costs: Path | None, *, 
 
 
 def _expectation(abstain: dict[str, Any], rows: int, by_student: bool) -> str:
-    from deepsep.report.wording import percent, span
+    from deepsep.report.wording import with_span
 
     accuracy = abstain["accuracy"]
     if accuracy is not None:
-        return f"Expect {percent(accuracy['value'])} ({span(accuracy['interval'])}) of the others to be right."
+        return f"Expect {with_span(accuracy['value'], accuracy['interval'])} of the others to be right."
     if abstain["without_label"] == rows:
         return "That is all of them: take a lower confidence."
     if by_student:

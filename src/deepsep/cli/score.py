@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from deepsep.cli.command import command
-from deepsep.cli.console import EXIT_DRIFT, EXIT_PARTS, Console
+from deepsep.cli.console import Console, ExitCode
 from deepsep.cli.options import (
     Address,
     Database,
@@ -75,7 +75,7 @@ def score(
             max=20,
         ),
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="ray: score files to a folder on a Ray cluster.")] = Engine.local,
+    engine: Annotated[Engine, typer.Option(help="ray: score files to a folder on a Ray cluster.")] = "local",
     address: Address = None,
     workers: Workers = None,
     fail_on_drift: Annotated[
@@ -117,7 +117,7 @@ def score(
     from deepsep.model.reading_again import as_remembered
     from deepsep.models import profile_of, provenance_of
     from deepsep.scoring import Resources, score_file
-    from deepsep.table.external import ExternalRows
+    from deepsep.table.source import ExternalRows
 
     if fast and exact:
         raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
@@ -134,7 +134,7 @@ def score(
     if replace and to is None:
         raise ParameterError("--replace belongs to --to: a file is always replaced.")
     check_engine(engine, address, workers)
-    if engine is Engine.ray and to is not None:
+    if engine == "ray" and to is not None:
         raise ParameterError("--engine ray scores files to a folder, not to a database. Leave it out.")
     fitted = open_classifier(model, "score")
     if fail_on_drift and profile_of(fitted) is None:
@@ -154,7 +154,7 @@ def score(
         "fast": True if fast else False if exact else None,
         "reasons": reasons,
         "decision": deciding.decision(fitted.classes_),
-        "resources": Resources(engine=engine.value, address=address, workers=workers, batch_rows=batch_size),
+        "resources": Resources(engine=engine, address=address, workers=workers, batch_rows=batch_size),
     }
     began = time.perf_counter()
     with out.share("Scoring") as progress:
@@ -173,7 +173,7 @@ def score(
     if done.get("already"):
         compared = " The comparison with the training table is about the new rows alone." if done["rows"] else ""
         out.note(f"The table had {done['already']:,} rows, which were skipped.{compared if done['drift'] else ''}")
-    if engine is Engine.ray and done["scored_by"] == "student" and not reasons:
+    if engine == "ray" and done["scored_by"] == "student" and not reasons:
         from deepsep.apps.ray import MIN_STUDENT_ROWS
 
         if done["rows"] <= MIN_STUDENT_ROWS:
@@ -200,6 +200,6 @@ def score(
         )
     out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})
     if done["failed"]:
-        raise typer.Exit(EXIT_PARTS)
+        raise typer.Exit(ExitCode.PARTS)
     if fail_on_drift and done["drift"]["drifted"]:
-        raise typer.Exit(EXIT_DRIFT)
+        raise typer.Exit(ExitCode.DRIFT)

@@ -9,21 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deepsep.classifiers.catalogue import find_method
 from deepsep.classifiers.committee.committee import Committee
+from deepsep.cli.console import Console
 from deepsep.cli.printed_lines import aligned
 from deepsep.core.training_rows import Context
 from deepsep.errors import InterruptWarning
 from deepsep.model.fitting import fit_training
 from deepsep.model.predictions import Predictions, check_predicted_names, predict_unlabeled
+from deepsep.model.table_model import TableModel
+from deepsep.model.training_table import Training
 from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision
-
-if TYPE_CHECKING:
-    from deepsep.cli.console import Console
-    from deepsep.model.table_model import TableModel
-    from deepsep.model.training_table import Training
 
 OnStep = Callable[[float, float, str], None]
 

@@ -4,21 +4,6 @@ from __future__ import annotations
 
 from deepsep.errors import Setting, Worded
 
-# Setting → option, where their names differ.
-OPTION_BY_SETTING = {
-    "types": "--text",
-    "unlabeled": "--unlabelled",
-    "batch_rows": "--batch-size",
-    "coverage": "--sets",
-    "Query.database": "--from",
-    "n_questions": "--number",
-    "max_bytes": "DEEPSEP_MAX_BYTES in the environment",
-}
-
-
-# What a setting of False means as an option.
-NEGATED_OPTIONS = {"dayfirst": "--monthfirst"}
-
 
 def in_options(message: object) -> str:
     """Return a message with options in place of settings.
@@ -33,11 +18,20 @@ def in_options(message: object) -> str:
 
 
 def _option(setting: Setting) -> str:
-    option = OPTION_BY_SETTING.get(setting.name, f"--{setting.name.replace('_', '-')}")
+    others = {
+        "types": "--text",
+        "unlabeled": "--unlabelled",
+        "batch_rows": "--batch-size",
+        "coverage": "--sets",
+        "Query.database": "--from",
+        "n_questions": "--number",
+        "max_bytes": "DEEPSEP_MAX_BYTES in the environment",
+    }
+    option = others.get(setting.name, f"--{setting.name.replace('_', '-')}")
     if setting.value is ... or setting.value is True:
         return option
-    if setting.value is False and setting.name in NEGATED_OPTIONS:
-        return NEGATED_OPTIONS[setting.name]
+    if setting.value is False and setting.name == "dayfirst":
+        return "--monthfirst"
     # For several columns, or a dict of columns to types: the columns.
     values = list(setting.value) if isinstance(setting.value, list | dict) else [setting.value]
     return f"{option} {' '.join(map(_quoted, values))}"

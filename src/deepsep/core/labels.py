@@ -82,8 +82,8 @@ def read_labels(y: Any) -> Labels:
     _warn_of_disguised_marks(classes, inverse)
     for names in alike(classes):
         warn(
-            f"the labels {', '.join(map(repr, names))} differ only in case, blanks or accents, and are treated as different "
-            "classes. If they are one class, write them alike.",
+            f"the labels {', '.join(map(repr, names))} differ only in case, blanks or accents, and are treated as "
+            "different classes. If they are one class, write them alike.",
             LabelWarning,
         )
     return Labels(codes, classes)

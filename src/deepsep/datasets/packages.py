@@ -10,13 +10,15 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Collection
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 
 import pandas as pd
 
-from deepsep.errors import DataError
+from deepsep.errors import DataError, ParameterError
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,14 @@ class Package:
     version: str
     file: str
     sha256: str
+
+
+def check_name(name: str, known: Collection[str], kind: str) -> None:
+    """Raise unless a table or data set is known."""
+    if name not in known:
+        close = get_close_matches(str(name).lower(), known, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ParameterError(f"there is no {kind} {name!r}; {hint}The {kind}s are: {', '.join(known)}.")
 
 
 def read_shipped(name: str, sha256: str) -> pd.DataFrame:

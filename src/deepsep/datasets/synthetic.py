@@ -65,20 +65,17 @@ def make_survey(
     >>> 0.2 < people.bayes_accuracy < 1
     True
     """
-    _check(
-        n_samples=n_samples,
-        n_segments=n_segments,
-        n_questions=n_questions,
-        n_numbers=n_numbers,
-        n_categories=n_categories,
-    )
-    for name, value, most in (
-        ("clarity", clarity, np.inf),
-        ("separation", separation, np.inf),
-        ("missing", missing, 1),
-    ):
-        if not (is_number(value) and 0 <= value <= most):
-            raise ParameterError(f"make_survey: {name}={value!r}; pass a number from 0{' to 1' if most == 1 else ''}.")
+    sizes = {"n_samples": (n_samples, 1), "n_segments": (n_segments, 2), "n_questions": (n_questions, 1)}
+    sizes |= {"n_numbers": (n_numbers, 0), "n_categories": (n_categories, 0)}
+    for name, (size, least) in sizes.items():
+        if not is_integer(size, least):
+            raise ParameterError(f"make_survey: {name}={size!r}; pass an integer of at least {least}.")
+    if not n_numbers + n_categories:
+        raise ParameterError("make_survey: n_numbers=0 and n_categories=0; a profile needs at least one column.")
+    for name, value in {"clarity": clarity, "separation": separation, "missing": missing}.items():
+        if not (is_number(value) and value >= 0 and (value <= 1 or name != "missing")):
+            upper = " to 1" if name == "missing" else ""
+            raise ParameterError(f"make_survey: {name}={value!r}; pass a number from 0{upper}.")
     n_options, plans = 4, ("none", "free", "basic", "plus")
     rng = private_generator(random_state)
     share = rng.dirichlet(np.full(n_segments, 10.0))
@@ -118,12 +115,3 @@ def _bayes_accuracy(rng: np.random.Generator, share: Any, centres: Any, levels: 
     for j in range(levels.shape[1]):
         log_joint += np.log(levels[:, j, :])[:, categories[:, j]].T
     return float(softmax(log_joint, axis=1).max(axis=1).mean())
-
-
-def _check(**sizes: Any) -> None:
-    least = {"n_samples": 1, "n_segments": 2, "n_questions": 1, "n_numbers": 0, "n_categories": 0}
-    for name, value in sizes.items():
-        if not is_integer(value, least[name]):
-            raise ParameterError(f"make_survey: {name}={value!r}; pass an integer of at least {least[name]}.")
-    if not sizes["n_numbers"] + sizes["n_categories"]:
-        raise ParameterError("make_survey: n_numbers=0 and n_categories=0; a profile needs at least one column.")

@@ -17,8 +17,6 @@ from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 
-HIDDEN_NAME = re.compile(r"(?P<process>\d+)-(?P<machine>[0-9a-f]{8})-[0-9a-f]{8}\.(?P<what>new|old)")
-
 
 @contextmanager
 def writing(target: Path) -> Iterator[Path]:
@@ -134,9 +132,10 @@ def remove_leftovers(target: Path) -> None:
 
 def leftovers(target: Path) -> list[Path]:
     """Return the files that :func:`remove_leftovers` would remove."""
+    hidden = r"(?P<process>\d+)-(?P<machine>[0-9a-f]{8})-[0-9a-f]{8}\.(?P<what>new|old)"
     start, found = f".{target.name}.", []
     for left in target.parent.glob(f"{escape(start)}*"):
-        rest = HIDDEN_NAME.match(left.name.removeprefix(start))
+        rest = re.match(hidden, left.name.removeprefix(start))
         if rest is not None and _is_forgotten(left, rest) and (rest["what"] != "old" or target.exists()):
             found.append(left)
     return found

@@ -24,18 +24,6 @@ from deepsep.files.plain import pack, unpack
 
 Parts = tuple[dict[str, Any], dict[str, Any]]
 
-CLASSIFIER_MODULES = {
-    "ExtraTreesClassifier": "sklearn.ensemble",
-    "RandomForestClassifier": "sklearn.ensemble",
-    "LogisticRegression": "sklearn.linear_model",
-    "KNeighborsClassifier": "sklearn.neighbors",
-    "SelfTrainingClassifier": "sklearn.semi_supervised",
-    "SVC": "sklearn.svm",
-    "DecisionTreeClassifier": "sklearn.tree",
-    "LGBMClassifier": "lightgbm",
-    "XGBClassifier": "xgboost",
-}
-
 
 # -- settings ------------------------------------------------------------------------------------------------
 
@@ -68,10 +56,9 @@ def is_described(value: Any) -> bool:
 def new_classifier(described: Mapping[str, Any]) -> Any:
     """Return an unfitted classifier from its description."""
     kind = described["__classifier__"]
-    if kind not in CLASSIFIER_MODULES:
+    if kind not in CLASSIFIER_KINDS:
         raise ModelFileError(
-            f"the model holds a classifier of unknown type {kind!r}; the known types are "
-            f"{', '.join(CLASSIFIER_MODULES)}."
+            f"the model holds a classifier of unknown type {kind!r}; the known types are {', '.join(CLASSIFIER_KINDS)}."
         )
     settings = {
         name: new_classifier(value) if is_described(value) else unpack(value)
@@ -80,16 +67,15 @@ def new_classifier(described: Mapping[str, Any]) -> Any:
     for name in settings.keys() & {"n_jobs", "nthread", "num_threads", "num_thread"}:  # at most one thread per core
         if isinstance(settings[name], int):
             settings[name] = min(settings[name], os.cpu_count() or 1)
-    return getattr(import_module(CLASSIFIER_MODULES[kind]), kind)(**settings)
+    return CLASSIFIER_KINDS[kind].type_of(kind)(**settings)
 
 
 def _kind(classifier: Any) -> str:
     kind = type(classifier).__name__
-    modules = CLASSIFIER_MODULES
-    if kind not in modules or type(classifier) is not getattr(import_module(modules[kind]), kind):
+    if kind not in CLASSIFIER_KINDS or type(classifier) is not CLASSIFIER_KINDS[kind].type_of(kind):
         raise ModelFileError(
-            f"{kind} cannot be saved as part of a model. Fit one of {', '.join(modules)}, or save it by other means, "
-            "such as skops."
+            f"{kind} cannot be saved as part of a model. Fit one of {', '.join(CLASSIFIER_KINDS)}, or save it by other "
+            "means, such as skops."
         )
     return kind
 
@@ -117,16 +103,11 @@ def load_classifiers(name: str, data: Any, n_features: int, classes: Array) -> l
         raise ModelFileError(f"the model has no part {name!r}. Save it again.")
     values, arrays = unpack_file(name, data)
     try:
-        return [
-            _put(
-                unpack(entry["state"]),
-                below(arrays, f"{i}."),
-                new_classifier(entry["classifier"]),
-                n_features,
-                classes,
-            )
-            for i, entry in enumerate(values)
-        ]
+        classifiers = []
+        for i, entry in enumerate(values):
+            new = new_classifier(entry["classifier"])
+            classifiers.append(_put(unpack(entry["state"]), below(arrays, f"{i}."), new, n_features, classes))
+        return classifiers
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, ModelFileError):
             raise
@@ -175,8 +156,7 @@ def _put_neighbours(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, 
     return new.fit(rows, classes[codes])  # only stores them
 
 
-SVM_INTEGERS = ("support_", "_n_support")
-SVM_ARRAYS = (*SVM_INTEGERS, "support_vectors_", "dual_coef_", "_dual_coef_", "intercept_", "_intercept_")
+SVM_ARRAYS = ("support_", "_n_support", "support_vectors_", "dual_coef_", "_dual_coef_", "intercept_", "_intercept_")
 SVM_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
@@ -191,10 +171,10 @@ def _take_svm(classifier: Any) -> Parts:
 
 
 def _put_svm(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
-    c, n = len(classes), len(arrays["support_"])
+    c, n, integers = len(classes), len(arrays["support_"]), SVM_ARRAYS[:2]
     pairs = (c * (c - 1) // 2,)
     shapes = zip(SVM_ARRAYS, [(n,), (c,), (n, d), (c - 1, n), (c - 1, n), pairs, pairs], strict=True)
-    fitted = {name: checked_array(arrays, name, shape, "i" if name in SVM_INTEGERS else "f") for name, shape in shapes}
+    fitted = {name: checked_array(arrays, name, shape, "i" if name in integers else "f") for name, shape in shapes}
     sparse = [hasattr(fitted[name], "indptr") for name in ("support_vectors_", "dual_coef_", "_dual_coef_")]
     gamma, rows, counts = float(state["gamma"]), int(state["rows"]), fitted["_n_support"]
     if new.kernel not in SVM_KERNELS or not 0 <= gamma < np.inf or len(set(sparse)) != 1:
@@ -203,17 +183,12 @@ def _put_svm(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int,
         raise ValueError("the numbers of support vectors per class do not add up")
     if ((fitted["support_"] < 0) | (fitted["support_"] >= rows)).any():
         raise ValueError("a support vector is not one of the rows")
-    fitted |= {name: fitted[name].astype(np.int32) for name in SVM_INTEGERS}  # the range was checked
+    fitted |= {name: fitted[name].astype(np.int32) for name in integers}  # the range was checked
     n_iter = checked_array(arrays, "n_iter_", (None,), "i")
-    return _set(
-        new,
-        d,
-        classes,
-        **fitted,
-        **{"_gamma": gamma, "_sparse": sparse[0], "_probA": np.empty(0), "_probB": np.empty(0)},
-        **{"shape_fit_": (rows, d), "fit_status_": 0, "n_iter_": n_iter, "_num_iter": n_iter},
-        **{"class_weight_": checked_array(arrays, "class_weight_", (c,), "f"), "_effective_probability": False},
-    )
+    fitted |= {"_gamma": gamma, "_sparse": sparse[0], "_probA": np.empty(0), "_probB": np.empty(0)}
+    fitted |= {"shape_fit_": (rows, d), "fit_status_": 0, "n_iter_": n_iter, "_num_iter": n_iter}
+    fitted |= {"class_weight_": checked_array(arrays, "class_weight_", (c,), "f"), "_effective_probability": False}
+    return _set(new, d, classes, **fitted)
 
 
 # -- trees ---------------------------------------------------------------------------------------------------
@@ -291,13 +266,18 @@ def _put_self_training(state: dict[str, Any], arrays: Mapping[str, Any], new: An
 
 
 class Kind(NamedTuple):
-    """Functions that take a classifier of some class apart, and put it together again."""
+    """Module of a class of classifiers, and functions that take one apart, and put it together again."""
 
+    module: str
     take: Callable[[Any], Parts]
     put: Callable[..., Any]
 
+    def type_of(self, name: str) -> Any:
+        """Return the class."""
+        return getattr(import_module(self.module), name)
 
-def _boosted(take: Callable[[Any], Parts], put: Callable[..., Any]) -> Kind:
+
+def _boosted(module: str, take: Callable[[Any], Parts], put: Callable[..., Any]) -> Kind:
     """Return the kind of boosted trees, whose classes are always 0, 1, ..."""
 
     def take_boosted(classifier: Any) -> Parts:
@@ -310,17 +290,17 @@ def _boosted(take: Callable[[Any], Parts], put: Callable[..., Any]) -> Kind:
             raise ValueError("its classes are not numbered")
         return put(state, arrays, new, d, len(classes))
 
-    return Kind(take_boosted, put_boosted)
+    return Kind(module, take_boosted, put_boosted)
 
 
 CLASSIFIER_KINDS = {
-    "ExtraTreesClassifier": Kind(_take_forest, _put_forest),
-    "RandomForestClassifier": Kind(_take_forest, _put_forest),
-    "LogisticRegression": Kind(_take_logistic, _put_logistic),
-    "KNeighborsClassifier": Kind(_take_neighbours, _put_neighbours),
-    "SelfTrainingClassifier": Kind(_take_self_training, _put_self_training),
-    "SVC": Kind(_take_svm, _put_svm),
-    "DecisionTreeClassifier": Kind(lambda tree: _take_trees([tree]), _put_tree),
-    "LGBMClassifier": _boosted(take_lightgbm, put_lightgbm),
-    "XGBClassifier": _boosted(take_xgboost, put_xgboost),
+    "ExtraTreesClassifier": Kind("sklearn.ensemble", _take_forest, _put_forest),
+    "RandomForestClassifier": Kind("sklearn.ensemble", _take_forest, _put_forest),
+    "LogisticRegression": Kind("sklearn.linear_model", _take_logistic, _put_logistic),
+    "KNeighborsClassifier": Kind("sklearn.neighbors", _take_neighbours, _put_neighbours),
+    "SelfTrainingClassifier": Kind("sklearn.semi_supervised", _take_self_training, _put_self_training),
+    "SVC": Kind("sklearn.svm", _take_svm, _put_svm),
+    "DecisionTreeClassifier": Kind("sklearn.tree", lambda tree: _take_trees([tree]), _put_tree),
+    "LGBMClassifier": _boosted("lightgbm", take_lightgbm, put_lightgbm),
+    "XGBClassifier": _boosted("xgboost", take_xgboost, put_xgboost),
 }

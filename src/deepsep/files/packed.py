@@ -65,25 +65,18 @@ def restore_arrays(tensors: Mapping[str, Array], layout: Mapping[str, Any]) -> d
             continue
         if "csr" in entry:
             make = sparse.csr_array if entry["csr"] else sparse.csr_matrix
-            parts = tuple(
-                checked_array(tensors, f"{name}.{part}", (None,), "fi") for part in ("data", "indices", "indptr")
-            )
+            names = [f"{name}.{part}" for part in ("data", "indices", "indptr")]
+            parts = tuple(checked_array(tensors, part, (None,), "fi") for part in names)
             arrays[name] = make(parts, shape=tuple(entry["shape"]), copy=True)
             arrays[name].check_format(full_check=True)  # compiled code trusts these indices
         else:
-            array = checked_array(
-                tensors, name, tuple(entry["shape"][:: -1 if entry["order"] == "F" else 1]), "biuf"
-            ).copy()
-            arrays[name] = array.T if entry["order"] == "F" else array
-        check_numbers(name, arrays[name])
+            column_major, shape = entry["order"] == "F", tuple(entry["shape"])
+            array = checked_array(tensors, name, shape[::-1] if column_major else shape, "biuf").copy()
+            arrays[name] = array.T if column_major else array
+        values = arrays[name].data if "csr" in entry else arrays[name]
+        if values.dtype.kind == "f" and not np.isfinite(values).all():  # the model would predict NaN
+            raise ModelFileError(f"array {name!r} has values that are not finite. Save the model again.")
     return arrays
-
-
-def check_numbers(name: str, array: Any) -> None:
-    """Raise if an array holds NaN or infinity, with which a model would predict NaN."""
-    values = array.data if sparse.issparse(array) else array
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ModelFileError(f"array {name!r} has values that are not finite. Save the model again.")
 
 
 # -- compressed files ------------------------------------------------------------------------------------------

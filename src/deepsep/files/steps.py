@@ -213,7 +213,10 @@ class _Reader:
                 name, items = content
                 return _find(_listed("dict", name))((self.read(key), self.read(item)) for key, item in items)
             case "array":
-                return self._array(content)
+                array = self._arrays[content]
+                if not isinstance(array, np.ndarray):
+                    raise TypeError("an array is of another kind")
+                return array
             case "scalar":
                 return self.read(content)[()]
             case "dtype":
@@ -233,14 +236,13 @@ class _Reader:
             case "same":
                 return self.objects[content]
             case "object":
-                return self._object(*content)
+                name, attributes = content
+                wanted = _find(_listed("object", name))
+                built = wanted.__new__(wanted)
+                self.objects.append(built)
+                vars(built).update({key: self.read(item) for key, item in attributes.items()})
+                return built
         raise ValueError(f"{kind!r} is not a kind of entry")
-
-    def _array(self, name: str) -> Array:
-        array = self._arrays[name]
-        if not isinstance(array, np.ndarray):
-            raise TypeError("an array is of another kind")
-        return array
 
     def _cells(self, dtype: str, shape: list[int], cells: list[Any]) -> Array:
         values = np.empty(len(cells), dtype=object)
@@ -249,13 +251,6 @@ class _Reader:
         if dtype != "|O" and np.dtype(_checked_dtype(dtype)).itemsize > max(4 * longest, 1_000):
             raise ValueError(f"type {dtype!r} is larger than its values")
         return values.astype(_checked_dtype(dtype)).reshape(shape)
-
-    def _object(self, name: str, attributes: dict[str, Any]) -> Any:
-        kind = _find(_listed("object", name))
-        built = kind.__new__(kind)
-        self.objects.append(built)
-        vars(built).update({key: self.read(item) for key, item in attributes.items()})
-        return built
 
 
 def _find(name: str) -> Any:

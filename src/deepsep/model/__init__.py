@@ -11,8 +11,7 @@ from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
     from deepsep.model.fitting import fit
-    from deepsep.model.loading import load
-    from deepsep.model.table_model import TableModel, for_table
+    from deepsep.model.table_model import TableModel, for_table, load
 
 __all__ = ["TableModel", "fit", "for_table", "load"]
 
@@ -20,7 +19,7 @@ _HOME = {
     "TableModel": "deepsep.model.table_model",
     "fit": "deepsep.model.fitting",
     "for_table": "deepsep.model.table_model",
-    "load": "deepsep.model.loading",
+    "load": "deepsep.model.table_model",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -19,8 +19,8 @@ from deepsep.model.training_table import Training
 from deepsep.report.page import render
 from deepsep.scoring.writer import Writer
 from deepsep.table.batches import open_files
-from deepsep.table.drawn import DRAWN_COLUMN
 from deepsep.table.excel_cells import MAX_SHEET_COLUMNS, MAX_SHEET_ROWS
+from deepsep.table.join import DRAWN_COLUMN
 from deepsep.table.reading import read_table
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ REPORT_FILE, SUMMARY_FILE = "report.html", "report.json"
 SUSPICIOUS_FILE, LABELS_FILE = "suspicious.csv", "labels_used.csv"
 PREDICTIONS_NAME, PREDICTIONS_FORMATS = "predictions.", ("parquet", "csv", "xlsx")
 PREDICTIONS_FILES = tuple(f"{PREDICTIONS_NAME}{format}" for format in PREDICTIONS_FORMATS)
-FILES_WITH_MODEL = (*PREDICTIONS_FILES, REPORT_FILE, SUMMARY_FILE, SUSPICIOUS_FILE, LABELS_FILE)
 
 
 def usual_format(data: Training) -> str:
@@ -63,7 +62,8 @@ def write_folder(
             files[REPORT_FILE] = render(dict(summary), data_file=SUMMARY_FILE).encode()
             files[SUMMARY_FILE] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
         files |= label_files(model, model.training, summary)
-        install({**model_files(model), **files}, target, own=(*MODEL_FILES, *FILES_WITH_MODEL))
+        own = (*MODEL_FILES, *PREDICTIONS_FILES, REPORT_FILE, SUMMARY_FILE, SUSPICIOUS_FILE, LABELS_FILE)
+        install({**model_files(model), **files}, target, own)
     return list(files)
 
 

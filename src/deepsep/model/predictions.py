@@ -21,31 +21,14 @@ from deepsep.scoring.writer import Writer
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions of the unlabelled rows of a training table.
+    """Predictions of the unlabelled rows of a training table."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        Those of the rows in memory.
-    labels : dict {class: int}
-        Number of rows for which each class is predicted, of all unlabelled rows.
-    n_rows : int
-        Number of unlabelled rows.
-    decisions : dict
-        What sets, abstentions and costs did.
-    types : dict
-        Arrow types of columns that may be empty.
-    scored : dict or None
-        As ``score_file`` returns it, if rows that are not in memory were predicted.
-    file : path or None
-        The Parquet file of all predictions, if rows that are not in memory were predicted.
-    """
-
-    frame: pd.DataFrame
-    labels: dict[Any, int]
-    n_rows: int
-    decisions: dict[str, Any]
-    types: dict[str, Any]
+    frame: pd.DataFrame  # those of the rows in memory
+    labels: dict[Any, int]  # number of rows for which each class is predicted, of all unlabelled rows
+    n_rows: int  # number of unlabelled rows
+    decisions: dict[str, Any]  # what sets, abstentions and costs did
+    types: dict[str, Any]  # Arrow types of columns that may be empty
+    # Of rows that are not in memory: the result of ``score_file``, and the Parquet file of all predictions
     scored: dict[str, Any] | None = None
     file: Path | None = None
 
@@ -88,18 +71,7 @@ def predict_unlabeled(
 ) -> Predictions:
     """Return the predictions of the unlabelled rows.
 
-    Parameters
-    ----------
-    model : TableModel
-        Fitted to these rows.
-    data : Training
-        The rows.
-    decision : Decision, optional
-        How labels follow from probabilities.
-    folder : path, optional
-        A folder for the predictions of rows that are not in memory. None: only those in memory are predicted.
-    progress : callable, optional
-        Called as ``progress(rows, share)``.
+    ``folder`` is for the predictions of rows that are not in memory; without it, only those in memory are predicted.
     """
     check_predicted_names(data, decision)
     decisions, free = Decisions.of(model, decision), ~data.labeled

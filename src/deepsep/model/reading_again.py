@@ -14,10 +14,10 @@ from deepsep.errors import DataError, Setting, warn
 from deepsep.scoring.who_scores import label_of, schema_of
 from deepsep.table.batches import OpenFiles, open_files
 from deepsep.table.columns import key_text
-from deepsep.table.external import ExternalRows
 from deepsep.table.locations import file_types, files_of, find_column, table_at
 from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
+from deepsep.table.source import ExternalRows
 
 
 def as_remembered(
@@ -25,15 +25,8 @@ def as_remembered(
 ) -> tuple[str | None, Reading]:
     """Return the column of identifiers and the settings to read a table with: those given, then those of the fit.
 
-    Parameters
-    ----------
-    model : fitted model
-    source : path, sequence of paths, ExternalRows or OpenFiles
-        The table.
-    id : str, optional
-        Its column of identifiers. None: as in the fit, if it has such a column.
-    given : dict, optional
-        Fields of :class:`deepsep.table.Reading`; they win over those of the fit, field by field.
+    ``given`` are fields of :class:`deepsep.table.Reading`, which win one by one. Without an ``id``, that of the fit
+    counts, if the table has such a column.
     """
     origin = getattr(model, "origin_", None)
     opened, reading = open_again(model, _for_columns(source), given)
@@ -89,8 +82,10 @@ def open_again(
     place = table_at(source)
     if origin is None or file_types(files_of(place))[0].kind != origin.kind:
         return open_files(place, reading), reading
+    usual, own = asdict(AS_DETECTED), asdict(origin.reading)
+    remembered = [name for name in own if own[name] != usual[name] and name not in given]
     reading = replace(origin.reading, **given)
-    return _opened(place, reading, [name for name in _unusual(origin.reading) if name not in given], model), reading
+    return _opened(place, reading, remembered, model), reading
 
 
 def _for_columns(source: Any) -> Any:
@@ -123,8 +118,3 @@ def _opened(place: Any, reading: Reading, remembered: list[str], model: Any) -> 
         has = ", ".join(map(repr, source.names[:10]))
         raise DataError(f"{source} has no column of the training table. It has {has}. {advice}", **settings)
     return source
-
-
-def _unusual(reading: Reading) -> dict[str, Any]:
-    usual = asdict(AS_DETECTED)
-    return {name: value for name, value in asdict(reading).items() if value != usual[name]}

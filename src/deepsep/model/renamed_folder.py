@@ -30,27 +30,15 @@ from deepsep.survey import SurveySegments, segment_files
 from deepsep.survey.answer_profiles import dump_names
 
 Names = Mapping[str, str]  # old to new, as text
-KEYS_OF_CLASSES = ("classes", "class", "given", "predicted", "first", "second")  # of a report: their text is a class
-KEYS_OF_QUOTES = ("notes", "findings", "priors")  # of a report: their text quotes classes
 
 
 class RenamedFolder(NamedTuple):
-    """Result of :func:`rename_folder`.
-
-    Attributes
-    ----------
-    folder : path
-    what : "classes" or "segments"
-    names : dict {old: new}
-        All of them, as text.
-    files : list of str
-        The files next to the model that have the new names.
-    """
+    """Result of :func:`rename_folder`."""
 
     folder: Path
-    what: str
-    names: dict[str, str]
-    files: list[str]
+    what: str  # "classes" or "segments"
+    names: dict[str, str]  # all of them, old to new, as text
+    files: list[str]  # those next to the model that have the new names
 
 
 def rename_folder(
@@ -59,21 +47,9 @@ def rename_folder(
     """Rename classes in a model folder, or segments in a folder of ``deepsep segments``, everywhere they appear.
 
     Probabilities stay the same to the last bit, and their columns keep their order. The folder is changed completely or
-    not at all.
+    not at all. ``command`` is what the page of segments says it was made by.
 
-    Parameters
-    ----------
-    path : str or path
-        The folder.
-    names : dict {old name: new name}
-        Other names stay.
-    command : str, optional
-        What the page of segments says it was made by.
-
-    Raises
-    ------
-    DataError
-        If a name does not exist, a new one is empty, or two would be the same.
+    Raises DataError if an old name does not exist, a new one is empty, or two would be the same.
     """
     around = Path(path).resolve()
     if around.name == segment_files.MODEL_FOLDER and segment_files.read_summary(around.parent) is not None:
@@ -150,15 +126,15 @@ def _set(value: str, names: Names) -> str:
 
 def _in_report(value: Any, names: Names, key: str = "") -> Any:
     """Return the results behind a report with new names, where a class is named and where a sentence quotes it."""
+    classes = ("classes", "class", "given", "predicted", "first", "second")  # keys whose text is a class
+    quotes = ("notes", "findings", "priors")  # keys whose text quotes classes
     if isinstance(value, list):
         return [_in_report(part, names, key) for part in value]
     if isinstance(value, dict):
-        return {name: _in_report(part, names, key if key in KEYS_OF_QUOTES else name) for name, part in value.items()}
-    if not isinstance(value, str):
-        return value
-    if key in KEYS_OF_CLASSES:
+        return {name: _in_report(part, names, key if key in quotes else name) for name, part in value.items()}
+    if isinstance(value, str) and key in classes:
         return names.get(value, value)
-    if key not in KEYS_OF_QUOTES:
+    if not isinstance(value, str) or key not in quotes:
         return value
     new = {repr(old): repr(name) for old, name in names.items()}
     return re.sub(rf"(?<!column )(?:{'|'.join(map(re.escape, new))})", lambda found: new[found[0]], value)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from deepsep.classifiers.committee.members import COMMITTEE
+from deepsep.core.arrays import Array
 from deepsep.core.checks import is_integer
 from deepsep.core.labels import codes_of
 from deepsep.errors import DataError, ParameterError, Setting, Worded
@@ -20,10 +20,6 @@ from deepsep.evaluation.frames import in_batches
 from deepsep.model.training_table import ROW_COLUMN, weights_in
 from deepsep.table.columns import key_text
 from deepsep.table.locations import find_column
-
-Array = NDArray[Any]
-
-MISSING_GROUP = "(missing)"
 
 
 @dataclass(frozen=True)
@@ -53,21 +49,11 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Basis:
-    """Knowledge about the shares of the classes that follows from the way the labels were drawn.
+    """Knowledge about the shares of the classes that follows from the way the labels were drawn."""
 
-    Attributes
-    ----------
-    known : KnownShares or None
-        By which labels are weighted; None if they are a random sample.
-    condition : Worded
-        The same in a sentence.
-    has_intervals : bool
-        False if the labels tell nothing about the shares.
-    """
-
-    known: KnownShares | None
-    condition: Worded
-    has_intervals: bool = True
+    known: KnownShares | None  # by which labels are weighted; None if they are a random sample
+    condition: Worded  # the same in a sentence
+    has_intervals: bool = True  # False if the labels tell nothing about the shares
 
     @property
     def exact(self) -> bool:
@@ -88,24 +74,10 @@ def segment_sizes(
 ) -> Sizes:
     """Return the shares of the classes among all rows of a population, unlabelled and labelled.
 
-    Parameters
-    ----------
-    model : TableModel
-        With a committee.
-    p : array (u, c)
-        Probabilities of the unlabelled rows.
-    weight : array (u,), optional
-        Their weights.
-    groups : pair of arrays, (u,) and (l,), optional
-        The group of each unlabelled row, and of each row that had a label in the fit, in its order.
-    group_name : str, optional
-        Column of the groups.
-    screened : dict {class: int}, optional
-        For quotas: how many people were looked at until the labels of a class were found.
-    n_unlabeled : int, optional
-        Number of unlabelled rows, if ``p`` is of some of them, drawn at random.
-    count_labels : bool, default=True
-        Whether the labelled rows belong to the population.
+    ``p`` and ``weight`` are those of the unlabelled rows or, if their number ``n_unlabeled`` is given, of some of them,
+    drawn at random. ``groups`` are the group of each of these, and of each row that had a label in the fit, in its
+    order. ``screened`` is as in :meth:`TableModel.sizes`; ``count_labels`` says whether the labelled rows belong to the
+    population.
     """
     committee = model[-1]
     if getattr(committee, "out_of_fold_", None) is None:
@@ -117,15 +89,16 @@ def segment_sizes(
     w = np.ones(len(p)) if weight is None else np.asarray(weight, float)
     names = [*([] if group_name is None else [group_name]), model.label_ or "label", "share", "low", "high", "labels"]
     lines = []
-    for group, free, at in _each_group(groups, len(p), len(labels)):
-        codes = labels[at]
-        counted = np.bincount(codes, minlength=len(committee.classes_))
+    unlabeled, labeled = groups or (np.zeros(len(p)), np.zeros(len(labels)))  # without groups: all rows are in one
+    for group in sorted(set(unlabeled) | set(labeled), key=str):
+        free, at = unlabeled == group, labeled == group
+        counted = np.bincount(labels[at], minlength=len(committee.classes_))
         in_table = counted * float(count_labels)
         if basis.exact and groups is None:
             sizes = [Size(share, share, share) for share in committee.shares_.tolist()]
         else:
             sizes = _sizes_in_group(p[free], w[free], in_table, evidence, at, basis, n_unlabeled)
-        first = [] if group is None else [group]
+        first = [] if groups is None else [group]
         lines += [[*first, name, *size, n] for name, size, n in zip(committee.classes_, sizes, counted, strict=True)]
     table = pd.DataFrame(lines, columns=names).astype({"low": float, "high": float})
     return Sizes(table, basis.condition)
@@ -137,8 +110,7 @@ def _sizes_in_group(
     total = float(w.sum()) if n_unlabeled is None else float(w.sum()) * n_unlabeled / len(w)
     in_group = at & (evidence.weight > 0)
     if basis.has_intervals and len(np.unique(evidence.codes[in_group])) > 1 and total:
-        known = evidence._replace(weight=np.where(evidence.weight > 0, evidence.weight, 0.0))
-        return class_sizes(p, w, counted, known, unlabeled_weight=total, in_group=in_group, known=basis.known)
+        return class_sizes(p, w, counted, evidence, unlabeled_weight=total, in_group=in_group, known=basis.known)
     free = np.average(p, axis=0, weights=w) if total else np.zeros(p.shape[1])
     return [Size(float(share)) for share in (counted + total * free) / max(counted.sum() + total, 1e-300)]
 
@@ -152,9 +124,8 @@ def _basis(committee: Any, screened: Mapping[Any, int] | None) -> Basis:
                 "{screened}: the labels were drawn at random, so that no counts are needed. Leave them out.",
                 screened=Setting("screened"),
             )
-        looked_at, labels = _looked_at(screened, committee), _fair_counts(committee)
         condition = Worded("The labels fill quotas; the shares rest on the screening counts.")
-        return Basis(screened_shares(labels, looked_at), condition)
+        return Basis(screened_shares(*_screening(screened, committee)), condition)
     if committee.priors is not None and origins.basis is not None:
         c = len(classes)
         known = KnownShares(committee.shares_, np.zeros((c, c)))
@@ -173,8 +144,8 @@ def _basis(committee: Any, screened: Mapping[Any, int] | None) -> Basis:
     return Basis(None, Worded(why, **settings), has_intervals=False)
 
 
-def _looked_at(screened: Mapping[Any, int], committee: Any) -> Array:
-    """Return the screening counts in the order of the classes, or raise."""
+def _screening(screened: Mapping[Any, int], committee: Any) -> tuple[Array, Array]:
+    """Return the labels of quotas and the screening counts in the order of the classes, or raise."""
     by_text = {str(name): name for name in committee.classes_}
     given = {by_text.get(str(name), name): count for name, count in screened.items()}
     unknown = [name for name in given if name not in list(committee.classes_)]
@@ -186,7 +157,11 @@ def _looked_at(screened: Mapping[Any, int], committee: Any) -> Array:
             f"{', '.join(map(str, committee.classes_))}.",
             screened=Setting("screened"),
         )
-    counts = _fair_counts(committee)
+    codes, fair = codes_of(committee.classes_, committee.transduction_), committee.label_origins_.fair
+    counts = np.bincount(codes[fair], minlength=len(committee.classes_))
+    if not counts.all():
+        name = committee.classes_[counts.argmin()]
+        raise DataError(f"the class {name!r} has no label of a quota, so that its share is not known.")
     for name, labels in zip(committee.classes_, counts, strict=True):
         if not is_integer(given[name], 1) or given[name] < labels:
             raise ParameterError(
@@ -194,16 +169,7 @@ def _looked_at(screened: Mapping[Any, int], committee: Any) -> Array:
                 "found. Give a whole number of at least the labels.",
                 screened=Setting("screened"),
             )
-    return np.array([int(given[name]) for name in committee.classes_])
-
-
-def _fair_counts(committee: Any) -> Array:
-    codes, fair = codes_of(committee.classes_, committee.transduction_), committee.label_origins_.fair
-    counts = np.bincount(codes[fair], minlength=len(committee.classes_))
-    if not counts.all():
-        name = committee.classes_[counts.argmin()]
-        raise DataError(f"the class {name!r} has no label of a quota, so that its share is not known.")
-    return counts
+    return counts, np.array([int(given[name]) for name in committee.classes_])
 
 
 def _fair_labels(committee: Any) -> tuple[Array, Evidence]:
@@ -228,17 +194,9 @@ def _fair_labels(committee: Any) -> tuple[Array, Evidence]:
     return labels, Evidence(sums, labels, np.where(origins.fair[at], weight, 0.0), 1)
 
 
-def _each_group(groups: tuple[Array, Array] | None, u: int, n_labels: int) -> list[tuple[Any, Array, Array]]:
-    """Return each group with the masks of its unlabelled and of its labelled rows."""
-    if groups is None:
-        return [(None, np.ones(u, bool), np.ones(n_labels, bool))]
-    free, labeled = groups
-    return [(name, free == name, labeled == name) for name in sorted(set(free) | set(labeled), key=str)]
-
-
 def as_groups(column: pd.Series[Any], *, max_groups: int = 100) -> Array:
     """Return a column as names of groups, or raise if it has too many values."""
-    values = column.astype(object).where(column.notna(), MISSING_GROUP)
+    values = column.astype(object).where(column.notna(), "(missing)")
     n = values.nunique()
     if n > max_groups:
         raise DataError(
@@ -259,22 +217,10 @@ def sizes_in_table(
     weight: str | None = None,
     screened: Mapping[Any, int] | None = None,
 ) -> Sizes:
-    """Return the shares of the classes among the rows of a table.
+    """Return the shares of the classes among the rows of a table, labelled and unlabelled, or unlabelled alone.
 
-    Parameters
-    ----------
-    model : TableModel
-        With a committee.
-    frame : DataFrame
-        The rows, labelled and unlabelled, or unlabelled ones alone.
-    used : DataFrame, optional
-        The labels of the fit: identifiers come first.
-    id : str, optional
-        Column of identifiers. None: they are row numbers.
-    by, weight : str, optional
-        Columns of groups, and of weights.
-    screened : dict, optional
-        As in :func:`segment_sizes`.
+    ``used`` are the labels of the fit, with identifiers in the first column; without an ``id`` these are row numbers.
+    ``by`` and ``weight`` are columns of groups, and of weights.
     """
     labeled = _labeled_rows(model, frame, used, id)
     at_hand = len(labeled) > 0 and bool((labeled >= 0).all())

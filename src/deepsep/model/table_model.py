@@ -3,45 +3,59 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, NamedTuple, Self
 
+import pandas as pd
+from joblib import cpu_count
 from sklearn.pipeline import Pipeline
 
-from deepsep.errors import DataError, ParameterError, Setting, TrainingTableError
+from deepsep import models
+from deepsep.classifiers.committee.committee import Committee
+from deepsep.classifiers.renaming import rename_classes
+from deepsep.core.checks import with_fields
+from deepsep.core.column_kinds import ColumnType
+from deepsep.core.model_parts import is_pipeline
+from deepsep.core.threads import silent_workers
+from deepsep.core.training_rows import Context
+from deepsep.drift.profile import TrainingProfile
+from deepsep.errors import DataError, ModelFileError, ParameterError, Setting, TrainingTableError
+from deepsep.evaluation.expected_accuracy import Evidence, ExpectedAccuracy
+from deepsep.evaluation.population import given_shares
+from deepsep.files.atomic import replace_file
+from deepsep.files.manifest import check_model_folder
+from deepsep.files.saving import save
+from deepsep.model.model_folder import PREDICTIONS_FORMATS, write_folder
+from deepsep.model.predictions import Predictions, predict_unlabeled
+from deepsep.model.reading_again import as_remembered
+from deepsep.model.segment_sizes import Sizes, as_groups, segment_sizes
+from deepsep.model.training_table import ROW_COLUMN, TableOrigin, Training
+from deepsep.report.findings import check_population
+from deepsep.report.held_out import FOLDS
+from deepsep.report.page import render
+from deepsep.report.summary import summarize
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS
+from deepsep.scoring.files import score_file
+from deepsep.scoring.frame import score_frame
+from deepsep.scoring.job import Progress
+from deepsep.scoring.leaving_out import reasons
+from deepsep.scoring.to_label import rows_to_label
+from deepsep.scoring.training_profile import remember_columns
+from deepsep.scoring.who_scores import label_of
+from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.locations import find_column
 from deepsep.table.pipeline import table_steps
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-
-    from deepsep.core.column_kinds import ColumnType
-    from deepsep.core.training_rows import Context
-    from deepsep.drift.profile import TrainingProfile
-    from deepsep.evaluation.expected_accuracy import Evidence, ExpectedAccuracy
-    from deepsep.model.predictions import Predictions
-    from deepsep.model.segment_sizes import Sizes
-    from deepsep.model.training_table import TableOrigin, Training
-    from deepsep.scoring.job import Progress
-    from deepsep.table.reading_settings import Reading
+from deepsep.table.reading_settings import Reading
 
 
 class TableColumn(NamedTuple):
-    """A column of the training table.
+    """A column of the training table."""
 
-    Attributes
-    ----------
-    type : "number", "boolean", "date", "text" or None
-        None: it is not used.
-    left_out : str or None
-        Why it is not used.
-    """
-
-    type: ColumnType | None
-    left_out: str | None
+    type: ColumnType | None  # "number", "boolean", "date" or "text"; None if it is not used
+    left_out: str | None  # why it is not used
 
 
 class TableModel(Pipeline):
@@ -105,18 +119,13 @@ class TableModel(Pipeline):
 
     def fit_training(self, data: Training, context: Context | None = None) -> Self:
         """Fit all steps to rows that are read already, and remember their profile and how they were read."""
-        from deepsep.classifiers.committee.committee import Committee
-        from deepsep.core.threads import silent_workers
-        from deepsep.model.evaluating import find_problems
-        from deepsep.scoring.training_profile import remember_columns
-
         self._predictions = self._summary = None
         weights = {} if data.weight is None else {"sample_weight": data.weight}
         if isinstance(self[-1], Committee):
             weights["labels_drawn"] = data.labels_drawn
         columns = self[0].fit_transform(data.X, data.labels)
         encoded = self[1:-1].fit_transform(columns, data.labels) if len(self) > 2 else columns
-        self._findings = find_problems(self, columns, data)
+        self._findings = _problems(self, columns, data)
         with silent_workers():
             rows = self[-1].training_rows(encoded, data.labels, **weights)
             self[-1].fit_rows(rows, context)
@@ -137,8 +146,7 @@ class TableModel(Pipeline):
     @property
     def label_(self) -> str | None:
         """Name of the column of labels; None if they were no column."""
-        name = getattr(self[0], "label_", None)
-        return name if isinstance(name, str) else None
+        return label_of(self)
 
     @property
     def expected_accuracy(self) -> ExpectedAccuracy | None:
@@ -176,14 +184,9 @@ class TableModel(Pipeline):
 
         Of a table of which only a part was read, :meth:`save` predicts all.
         """
-        return self._predicted().frame
-
-    def _predicted(self) -> Predictions:
-        from deepsep.model.predictions import predict_unlabeled
-
         if self._predictions is None:
             self._predictions = predict_unlabeled(self, self.training)
-        return self._predictions
+        return self._predictions.frame
 
     # -- results ------------------------------------------------------------------------------------------------
 
@@ -197,23 +200,15 @@ class TableModel(Pipeline):
         **settings
             As in :func:`deepsep.report.summarize`.
         """
-        from deepsep.report.summary import summarize
-
         if table is not None:
             return summarize(self, table, labels, **settings)
         if settings or self._summary is None:
-            from deepsep.model.evaluating import evaluate_training
-
-            self._summary = evaluate_training(self, self.training, **settings)
+            self._summary = _evaluate(self, self.training, **settings)
         return self._summary
 
     def report(self, path: str | os.PathLike[str], table: Any = None, labels: Any = None, **settings: Any) -> Path:
         """Write the report as a page, and return its path; settings as in :meth:`summary`."""
-        from deepsep.files.atomic import replace_file
-        from deepsep.report.page import render
-
-        page = render(self.summary(table, labels, **settings))
-        replace_file(Path(path), page)
+        replace_file(Path(path), render(self.summary(table, labels, **settings)))
         return Path(path)
 
     def score_frame(self, frame: Any, *, id: str | None = None, **settings: Any) -> pd.DataFrame:
@@ -221,9 +216,6 @@ class TableModel(Pipeline):
 
         ``id`` is the column of identifiers; by default that of the training table, if there is one.
         """
-        from deepsep.scoring.frame import score_frame
-        from deepsep.table.columns import as_frame
-
         rows = as_frame(frame)
         return score_frame(self, rows, id=self._id_in(rows.columns) if id is None else id, **settings)
 
@@ -242,12 +234,6 @@ class TableModel(Pipeline):
         The file is read as the training table was: ``id`` is the same, and so is ``reading``. A field of it wins by
         name, such as ``skip_rows=0``, and a whole ``reading`` replaces all of it.
         """
-        from dataclasses import asdict
-
-        from deepsep.model.reading_again import as_remembered
-        from deepsep.scoring.files import score_file
-        from deepsep.table.reading_settings import Reading
-
         given = {} if reading is None else asdict(reading)
         given |= {name: settings.pop(name) for name in Reading.__dataclass_fields__ if name in settings}
         id, reading = as_remembered(self, source, id, given)
@@ -255,8 +241,6 @@ class TableModel(Pipeline):
 
     def reasons(self, table: Any, n: int = 3) -> pd.DataFrame:
         """Return the columns that contributed most to the label of each row: :func:`deepsep.scoring.reasons`."""
-        from deepsep.scoring.leaving_out import reasons
-
         return reasons(self, table, n)
 
     def next_rows(self, n: int = 25, table: Any = None, **settings: Any) -> pd.DataFrame:
@@ -264,9 +248,6 @@ class TableModel(Pipeline):
 
         ``table`` is by default the one that it was fitted to, and its ``id`` and ``label`` are those of the fit.
         """
-        from deepsep.scoring.to_label import rows_to_label
-        from deepsep.table.columns import as_frame
-
         if table is not None:
             rows = as_frame(table)
             return rows_to_label(self, rows, n, **{"id": self._id_in(rows.columns), **settings})
@@ -298,8 +279,6 @@ class TableModel(Pipeline):
         weight : array-like, optional
             Weights of the rows of ``table``.
         """
-        from deepsep.model.segment_sizes import as_groups, segment_sizes
-
         if table is not None:
             if by is not None:
                 raise ParameterError(
@@ -326,8 +305,6 @@ class TableModel(Pipeline):
 
     def rename(self, names: Mapping[Any, str]) -> TableModel:
         """Return the model with other names for its classes; probabilities stay the same to the last bit."""
-        from deepsep.classifiers.renaming import rename_classes
-
         renamed: TableModel = rename_classes(self, names)
         return renamed
 
@@ -356,15 +333,6 @@ class TableModel(Pipeline):
             How labels follow from probabilities: ``sets``, ``per_class``, ``abstain`` and ``costs`` of
             :class:`deepsep.scoring.Decision`.
         """
-        from tempfile import TemporaryDirectory
-
-        from deepsep.core.checks import with_fields
-        from deepsep.files.manifest import check_model_folder
-        from deepsep.files.saving import save
-        from deepsep.model.model_folder import PREDICTIONS_FORMATS, write_folder
-        from deepsep.model.predictions import predict_unlabeled
-        from deepsep.scoring.decisions import MOST_PROBABLE_CLASS
-
         if predictions not in (None, *PREDICTIONS_FORMATS):
             formats, given = ", ".join(PREDICTIONS_FORMATS), Setting("predictions", predictions)
             raise ParameterError(f"{{format}}; pass one of {formats}.", format=given)
@@ -431,3 +399,82 @@ def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> TableModel:
     if isinstance(keep, str):
         raise ParameterError("{keep}; pass a list of columns.", keep=Setting("keep", keep))
     return TableModel(table_steps(estimator, keep=keep))
+
+
+def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
+    """Open a saved model.
+
+    Every hash is checked before anything is built, and nothing in the folder is executed.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder that ``save`` wrote.
+    encoder : callable or torch.nn.Module, optional
+        The encoder of a model with an encoder of your own, since the folder holds only its weights: the module itself,
+        or a function that makes it.
+
+    Returns
+    -------
+    TableModel or estimator
+        The saved model; its predictions are the same to the last bit. ``provenance_`` says where it comes from: the
+        name of the folder, the method, when and by which version of deepsep it was written, the fingerprint of the
+        training data, and a hash of the whole model.
+
+    Raises
+    ------
+    ModelFileError
+        If the folder is not a model, is damaged or edited, or names types that no model needs.
+    VersionError
+        If it was written in a newer format.
+
+    Warns
+    -----
+    DeepSepWarning
+        If the model was written with another version of deepsep, or of scikit-learn for a pipeline.
+    """
+    model = models.load(path, encoder=encoder)
+    if not (is_pipeline(model) and isinstance(model[0], UsefulColumns)):
+        return model
+    table_model = TableModel(model.steps, transform_input=model.transform_input, memory=None, verbose=model.verbose)
+    table_model.provenance_ = model.provenance_
+    table_model.training_profile_ = getattr(model, "training_profile_", None)
+    try:
+        table_model.origin_ = None if model.origin_ is None else TableOrigin.from_plain(model.origin_)
+    except (TypeError, ValueError, DataError) as error:
+        raise ModelFileError(
+            f"{path}: its manifest does not say how its table was read ({error}). Save the model again."
+        ) from error
+    return table_model
+
+
+def _evaluate(model: Any, data: Training, **settings: Any) -> dict[str, Any]:
+    """Return what :func:`deepsep.report.summarize` does, for a model and its training rows."""
+    own = {
+        "ids": data.ids,
+        "proba": model[-1].label_distributions_,
+        "label": data.label,
+        "findings": model.findings,
+        "sample_weight": data.weight,
+        "labels_drawn": data.labels_drawn,
+        "seed": data.seed,
+        "n_jobs": min(FOLDS, cpu_count()),
+    }
+    with silent_workers():
+        return summarize(model, data.X, data.labels, **own | settings)
+
+
+def _problems(model: Any, columns: Any, data: Training) -> list[dict[str, Any]]:
+    """Return the problems of a training table whose columns are converted; also, if so, that it is a part of one."""
+    ids = None if data.ids.name == ROW_COLUMN else data.ids
+    of_table = {"label": data.label, "ids": ids, "merged": data.merged}
+    shares = given_shares(model[-1], data.labels.classes)
+    findings = check_population(columns, data.labels, shares, data.weight, model[0].left_out_, **of_table)
+    if data.large is None:
+        return findings
+    n, n_labeled = len(data.X), int(data.labeled.sum())
+    message = (
+        f"this is about {n:,} rows: the {n_labeled:,} with a label, and {n - n_labeled:,} of the "
+        f"{data.large.chosen.n_unlabeled:,} without one, drawn at random. All of them are predicted."
+    )
+    return [*findings, {"severity": "note", "code": "part", "columns": [], "message": message, "next": "Nothing."}]

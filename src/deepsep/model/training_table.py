@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,13 +17,19 @@ from deepsep.core.labels import Labels, as_labels, given_labels
 from deepsep.errors import DataError, ParameterError, Setting, Worded
 from deepsep.scoring.to_label import LABEL_SHEET
 from deepsep.table.batches import Opened, OpenFiles, open_files, open_table
-from deepsep.table.columns import as_frame, key_text, tidied
-from deepsep.table.drawn import DRAWN_COLUMN, read_drawn, word_or_column
+from deepsep.table.columns import key_text
 from deepsep.table.excel import sheet_names
-from deepsep.table.external import ExternalRows, RepeatedRows
-from deepsep.table.join import USUAL_LABEL_NAMES, add_labels, is_label, join_labels
+from deepsep.table.join import (
+    DRAWN_COLUMN,
+    USUAL_LABEL_NAMES,
+    add_labels,
+    is_label,
+    join_labels,
+    read_drawn,
+    word_or_column,
+)
 from deepsep.table.locations import find_column
-from deepsep.table.reading import check_types, read_table
+from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.sampling import (
     MAX_USEFUL_UNLABELED,
@@ -34,13 +39,9 @@ from deepsep.table.sampling import (
     open_tables,
     other_rows,
     read_rows,
-    sample_rows,
 )
-from deepsep.table.source import TableInMemory
+from deepsep.table.source import ExternalRows, RepeatedRows, SomeRows, TableInMemory
 from deepsep.table.spellings import Merged, clean_labels
-
-if TYPE_CHECKING:
-    from deepsep.table.source import Source
 
 ROW_COLUMN = "row"  # name of the row numbers in outputs
 Note = Callable[[str | Worded], object]
@@ -105,10 +106,9 @@ class TrainingTable:
         if not isinstance(self.labels, list | tuple):
             object.__setattr__(self, "labels", [self.labels])
 
-    def open(self) -> Opened | TableInMemory:
+    def open(self) -> Opened:
         """Open the files of the rows."""
-        opened: Opened | TableInMemory = open_rows(self.source, self.reading)
-        return opened
+        return open_table(self.source, self.reading)
 
     @property
     def most_unlabeled(self) -> int | None:
@@ -127,12 +127,11 @@ class TrainingTable:
     @cached_property
     def opened_labels(self) -> list[OpenFiles | TableInMemory]:
         """The tables of labels, opened; of a workbook of a fit, the sheet to fill in."""
-        tables: list[OpenFiles | TableInMemory] = []
+        tables: list[Any] = []
         for file in self.labels:
-            table = open_rows(file)
-            to_fill_in = (
-                isinstance(table, OpenFiles) and table.kind == "excel" and LABEL_SHEET in sheet_names(Path(file))
-            )
+            table = open_table(file)
+            is_book = isinstance(table, OpenFiles) and table.kind == "excel"
+            to_fill_in = is_book and LABEL_SHEET in sheet_names(Path(file))
             tables.append(open_files(file, Reading(sheet=LABEL_SHEET)) if to_fill_in else table)
         return tables
 
@@ -142,64 +141,18 @@ class TrainingTable:
         return self.on or self.id or ROW_COLUMN
 
 
-def open_rows(source: Any, reading: Reading = AS_DETECTED) -> Any:
-    """Open the files of a table; external rows and a DataFrame are returned as a source."""
-    several = isinstance(source, list | tuple)
-    if several and all(isinstance(each, str | os.PathLike) for each in source):
-        return open_table(source, reading)
-    if isinstance(source, str | os.PathLike | ExternalRows | OpenFiles) or hasattr(source, "files"):
-        return open_table(source, reading)
-    is_column = hasattr(source, "to_frame")
-    if several or is_column or not (hasattr(source, "__arrow_c_stream__") or hasattr(source, "__array__")):
-        parts = " and ".join(dict.fromkeys(type(each).__name__ for each in source)) if several else ""
-        raise DataError(
-            "a table is a path, a list of paths, a DataFrame or a Query, but this is "
-            f"{type(source).__name__}{f' of {parts}' if parts else ''}. Pass one table; several DataFrames can be "
-            "joined with pandas.concat."
-        )
-    return TableInMemory(as_frame(source))
-
-
 @dataclass(frozen=True)
 class TableOrigin:
-    """Settings with which a training table was read; a model remembers them for later tables.
+    """Settings with which a training table was read; a model remembers them for later tables."""
 
-    Attributes
-    ----------
-    kind : str
-        Format of the files, such as "text" or "excel"; "query" or "frame" for rows that come from no file.
-    id : str or None
-        Column of identifiers.
-    reading : Reading
-        Settings of how the files were read.
-    drop, text : tuple of str
-        Columns that were left out, and those that were read as text.
-    weight : str or None
-        Column with the weight of each row.
-    merge_spellings : bool
-        Whether labels that differ only in case, blanks and accents were one class.
-    no_label : tuple of str
-        Words in the column of labels that meant no label.
-    """
-
-    kind: str
-    id: str | None
+    kind: str  # format of the files, such as "text" or "excel"; "query" or "frame" for rows that come from no file
+    id: str | None  # column of identifiers
     reading: Reading = AS_DETECTED
-    drop: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
-    weight: str | None = None
-    merge_spellings: bool = False
-    no_label: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, source: Opened | TableInMemory, id: str | None, asked: TrainingTable) -> TableOrigin:
-        """Return the origin of an open table."""
-        kind = (
-            source.kind if isinstance(source, OpenFiles) else "query" if isinstance(source, ExternalRows) else "frame"
-        )
-        own_id = None if id == ROW_COLUMN else id
-        columns = tuple(asked.drop), tuple(asked.text), asked.weight
-        return cls(kind, own_id, asked.reading, *columns, asked.merge_spellings, tuple(asked.no_label))
+    drop: tuple[str, ...] = ()  # columns that were left out
+    text: tuple[str, ...] = ()  # columns that were read as text
+    weight: str | None = None  # column with the weight of each row
+    merge_spellings: bool = False  # whether labels that differ only in case, blanks and accents were one class
+    no_label: tuple[str, ...] = ()  # words in the column of labels that meant no label
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> TableOrigin:
@@ -221,32 +174,17 @@ class TableOrigin:
 
 @dataclass(frozen=True)
 class LargeTable:
-    """A table of which a part is in memory.
+    """A table of which a part is in memory."""
 
-    Attributes
-    ----------
-    source : OpenFiles, ExternalRows or TableInMemory
-        The rows.
-    id : str or None
-        The column by which they are known in the outputs.
-    order : str or None
-        The column by which those of a query are sorted.
-    chosen : ChosenRows
-        Which rows are learned from: those in memory.
-    """
-
-    source: Opened | TableInMemory
-    id: str | None
-    order: str | None
-    chosen: ChosenRows
+    source: Opened
+    id: str | None  # the column by which its rows are known in the outputs
+    order: str | None  # the column by which those of a query are sorted
+    chosen: ChosenRows  # the rows in memory, from which a fit learns
 
     @contextmanager
-    def unlabeled(self) -> Iterator[Sequence[Source]]:
+    def unlabeled(self) -> Iterator[Sequence[SomeRows]]:
         """Open the table, without the labelled rows; those of a query may have become more since."""
         chosen = self.chosen
-        if isinstance(self.source, TableInMemory):
-            yield other_rows([self.source], chosen.labeled)
-            return
         with open_tables(self.source, self.order) as tables:
             if isinstance(tables[0], RepeatedRows) and chosen.keys is not None:
                 yield [tables[0].without(chosen.keys[chosen.labeled])]
@@ -256,42 +194,18 @@ class LargeTable:
 
 @dataclass(frozen=True)
 class Training:
-    """Rows of a fit.
+    """Rows of a fit."""
 
-    Attributes
-    ----------
-    X : DataFrame
-        The features: never the label, the weight or the identifier.
-    y : Series
-        The labels; missing for unlabelled rows.
-    weight : array or None
-        The weight of each row.
-    ids : Series
-        The identifiers, or the row numbers, with their column name in the outputs.
-    label : str
-        Name of the column of labels.
-    large : LargeTable or None
-        The table that has more rows than these; None: these are all.
-    labels_drawn : array or None
-        The origin of each label as a word, None where it is unknown; None: nothing is known.
-    origin : TableOrigin or None
-        Settings with which later tables are read as well.
-    seed : int
-        Seed of the choice of rows, and of the evaluation.
-    merged : dict {class: spellings}
-        Spellings of the classes that were merged.
-    """
-
-    X: pd.DataFrame
-    y: pd.Series[Any]
-    weight: Any
-    ids: pd.Series[Any]
-    label: str
-    large: LargeTable | None = None
-    labels_drawn: Any = None
-    origin: TableOrigin | None = None
-    seed: int = 0
-    merged: Merged = field(default_factory=dict)
+    X: pd.DataFrame  # the features: never the label, the weight or the identifier
+    y: pd.Series[Any]  # the labels; missing for unlabelled rows
+    weight: Any  # an array, or None
+    ids: pd.Series[Any]  # the identifiers, or the row numbers, with their column name in the outputs
+    label: str  # name of the column of labels
+    large: LargeTable | None = None  # the table that has more rows than these; None: these are all
+    labels_drawn: Any = None  # the origin of each label as a word, None where it is unknown; None: nothing is known
+    origin: TableOrigin | None = None  # settings with which later tables are read as well
+    seed: int = 0  # of the choice of rows, and of the evaluation
+    merged: Merged = field(default_factory=dict)  # spellings of the classes that were merged
 
     @cached_property
     def labels(self) -> Labels:
@@ -339,29 +253,22 @@ def read_training(
     """Read a table with labels in one of its columns, or in other tables that are joined to it.
 
     Of a table with more unlabelled rows than a fit is to learn from, all labelled rows and some of the others are read.
-
-    Parameters
-    ----------
-    asked : TrainingTable
-        Rows, labels, and how they are read.
-    seed : int, default=0
-        Seed of the choice of rows.
-    source : OpenFiles, ExternalRows or TableInMemory, optional
-        The table, if it is open already.
-    note : callable, optional
-        Called with messages on what is done.
+    ``source`` is the table if it is open already; ``note`` is called with messages on what is done.
     """
     _check_together(asked)
     note(f"Reading {asked.source} ...") if not isinstance(asked.source, pd.DataFrame) else None
     source = source or asked.open()
     most, types, on = asked.most_unlabeled, dict.fromkeys(asked.text, "text"), asked.joined_on
     label, id, order = asked.label, asked.id, on if asked.labels else asked.id
-    if most is not None and not _has_more_rows(source, most):
+    if most is not None and not has_more_rows(source, most):
         most = None
     if isinstance(source, ExternalRows) and order in (None, ROW_COLUMN) and asked.unlabeled is None:
         most = None  # its rows may come in another order each time
+    chosen = None
     if not asked.labels:
-        chosen = None if most is None else _choose(source, id, label, None, most, seed)
+        if most is not None:
+            with open_tables(source, id) as tables:
+                chosen = choose_rows(tables, label=label, n=most, seed=seed)
         frame = _read(source, chosen, label=label, id=id, types=types)
         (frame,), merged = _clean([frame], label, asked)
         word, column = _drawn(asked, list(frame.columns))
@@ -396,7 +303,14 @@ def read_training(
         label=str(label),
         large=None if chosen is None else LargeTable(source, id, order, chosen),
         labels_drawn=_origins(frame, word),
-        origin=TableOrigin.of(source, id, asked),
+        origin=TableOrigin(
+            source.kind,
+            id if id != ROW_COLUMN else None,
+            asked.reading,
+            tuple(asked.drop),
+            tuple(asked.text),
+            asked.weight,
+        ),
         seed=seed,
         merged=merged,
     )
@@ -439,32 +353,7 @@ def _origins(frame: pd.DataFrame, word: str | None) -> Any:
     return words.where(words.notna(), word).to_numpy()
 
 
-def _has_more_rows(source: Opened | TableInMemory, rows: int) -> bool:
-    return source.n_rows > rows if isinstance(source, TableInMemory) else has_more_rows(source, rows)
-
-
-def _choose(
-    source: Opened | TableInMemory, id: str | None, label: str | None, is_known: Any, most: int, seed: int
-) -> ChosenRows | None:
-    """Choose the rows of a large table to learn from; None: all of them."""
-    if not isinstance(source, TableInMemory):
-        with open_tables(source, id) as tables:
-            return choose_rows(tables, label=label, is_known=is_known, n=most, seed=seed)
-    frame = source.frame
-    labeled = np.zeros(len(frame), bool)
-    if label is not None:
-        labeled |= given_labels(frame[find_column(frame.columns, label, "label column")])[0]
-    if is_known is not None:
-        on, known = is_known
-        labeled |= known(None if on is None else frame[find_column(frame.columns, on, "id column")], 0, len(frame))
-    return sample_rows(labeled, most, seed)
-
-
-def _read(source: Opened | TableInMemory, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
-    if isinstance(source, TableInMemory):
-        frame = source.frame if chosen is None else source.frame.iloc[chosen.read]
-        types = check_types(how.get("types"))
-        return tidied(frame.reset_index(drop=True), "frame", how.get("label"), how.get("id"), types)
+def _read(source: Opened, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
     return read_table(source, **how) if chosen is None else read_rows(source, chosen.read, keys=chosen.keys, **how)
 
 
@@ -480,7 +369,7 @@ def _what_is_used(chosen: ChosenRows, asked: TrainingTable) -> Worded:
 
 def _with_labels(
     asked: TrainingTable,
-    source: Opened | TableInMemory,
+    source: Opened,
     on: str,
     types: dict[str, Any],
     most: int | None,
@@ -497,14 +386,16 @@ def _with_labels(
     apart = (on, weight, DRAWN_COLUMN, asked.labels_drawn)
     label, own = asked.label or _only_label(files[0].names, apart), names_of(source)
     by_number = on == ROW_COLUMN and ROW_COLUMN not in own
+    id = None if by_number else on
     own_label, chosen, tables = label if label in own else None, None, []
     for file in files:
         tables.append(_read(file, None, label=label, id=find_column(file.names, on, f"{file}: id column")))
     word, column = _drawn(asked, [*own, *(name for known in tables for name in known.columns)])
     if most is not None:
-        is_known = (None if by_number else on, _in_any([known[on] for known in tables]))
-        chosen = _choose(source, None if by_number else on, own_label, is_known, most, seed)
-    frame = _read(source, chosen, label=own_label, id=None if by_number else on, types=types)
+        with open_tables(source, id) as opened:
+            is_known = (id, _in_any([known[on] for known in tables]))
+            chosen = choose_rows(opened, label=own_label, is_known=is_known, n=most, seed=seed)
+    frame = _read(source, chosen, label=own_label, id=id, types=types)
     if by_number:
         frame = frame.assign(**{ROW_COLUMN: number_rows(len(frame), chosen).to_numpy()})
     (frame, *tables), merged = _clean([frame, *tables], label, asked)
@@ -545,7 +436,7 @@ def _only_label(names: list[str], apart: Container[str | None]) -> str | None:
     return next(iter(usual or (others if len(others) == 1 else [])), None)
 
 
-def names_of(source: Opened | TableInMemory) -> list[str]:
+def names_of(source: Opened) -> list[str]:
     """Return the names of the columns of a table."""
     if isinstance(source, ExternalRows):
         with source.open() as table:

@@ -17,10 +17,11 @@ from deepsep.evaluation.intervals import NORMAL_QUANTILE
 from deepsep.evaluation.population import read_weights
 from deepsep.report.committee_held_out import shuffle_columns
 from deepsep.report.held_out import OnStep, evaluate_model
-from deepsep.report.readable import MAX_TREE_ROWS, features_of, imitate
-from deepsep.report.wording import join_words, percent, span
+from deepsep.report.readable import features_of, imitate
+from deepsep.report.wording import join_words, percent, with_span
 
 COLUMNS_PER_CLASS = 5  # in the text
+NO_RULE = "No rule of the tree leads to this class: it takes more than a few conditions to separate it."
 
 
 def explain(
@@ -40,12 +41,8 @@ def explain(
 
     Parameters
     ----------
-    model : fitted pipeline or estimator
-        A pipeline from :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
-    table : DataFrame or matrix
-        Rows with the columns that the model was fitted to.
-    labels : array-like of shape (n,)
-        Labels of the rows; None for unlabelled ones.
+    model, table, labels, sample_weight
+        As in :func:`deepsep.report.summarize`.
     held_out : bool, default=True
         Whether to measure importance on held-out labelled rows. This refits the model for each fold or, for a
         committee, a random forest in its place. False uses the model as it is; the importances are then too large.
@@ -55,8 +52,6 @@ def explain(
         How often each column is shuffled.
     seed : int, default=0
         Seed of the folds, of the shuffling and of the rows held out of the tree.
-    sample_weight : array-like of shape (n,), optional
-        Weights of the rows in training.
     n_jobs : int, optional
         Number of folds to fit in parallel.
     on_step : callable, optional
@@ -164,13 +159,14 @@ def tree(
     depth: int = 4,
     seed: int = 0,
     order: Any = slice(None),
+    max_rows: int = 20_000,
 ) -> dict[str, Any]:
     """Return a shallow tree that imitates the model on a sample of rows; ``proba`` are its probabilities, if known.
 
     ``order`` has the places of the classes among those of the model.
     """
-    if len(table) > MAX_TREE_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(len(table), MAX_TREE_ROWS, replace=False))
+    if len(table) > max_rows:
+        rows = np.sort(np.random.default_rng(seed).choice(len(table), max_rows, replace=False))
         table, proba = take(table, rows), None if proba is None else np.asarray(proba)[rows]
     p = in_batches(model.predict_proba, table) if proba is None else np.asarray(proba)
     return imitate(features_of(model, table), p[:, order].argmax(axis=1), classes, depth, seed)
@@ -194,12 +190,11 @@ def explanation_text(explanation: dict[str, Any], n_columns: int = 12) -> str:
         for line in shown
     ] or ["  No single column matters clearly with these labels."]
     lines += ["", fidelity_sentence(rules)]
-    no_rule = "No rule of the tree leads to this class: it takes more than a few conditions to separate it."
     for driven, described in zip(importances["classes"], rules["classes"], strict=True):
         names = [line["column"] for line in driven["columns"] if line["clear"]][:COLUMNS_PER_CLASS]
         lines += ["", f"{driven['class']} ({described['rows']:,} rows)"]
         lines.append("  driven by " + (join_words(names) if names else "no single column that stands out"))
-        lines += [f"  - {rule_sentence(rule)}" for rule in described["rules"]] or [f"  - {no_rule}"]
+        lines += [f"  - {conditions(rule)}: {reach(rule)}" for rule in described["rules"]] or [f"  - {NO_RULE}"]
     return "\n".join([*lines, ""])
 
 
@@ -220,14 +215,18 @@ def fidelity_sentence(rules: dict[str, Any]) -> str:
         else "They are a rough sketch: the model uses more than the rules show."
     )
     return (
-        f"The rules agree with the model on {percent(value)} ({span(rules['interval'])}) of {rules['rows']:,} rows "
+        f"The rules agree with the model on {with_span(value, rules['interval'])} of {rules['rows']:,} rows "
         f"that the tree was not trained on; always predicting the most frequent class would agree on "
         f"{percent(rules['largest'])}. {trust}"
     )
 
 
-def rule_sentence(rule: dict[str, Any]) -> str:
-    """Return a rule as a sentence."""
-    what = "; ".join(rule["conditions"]) or "every row"
+def conditions(rule: dict[str, Any]) -> str:
+    """Return the conditions of a rule."""
+    return "; ".join(rule["conditions"]) or "every row"
+
+
+def reach(rule: dict[str, Any]) -> str:
+    """Return a phrase on the rows that meet a rule."""
     here, covered = percent(rule["agreement"]), percent(rule["coverage"])
-    return f"{what}: {here} of such rows belong here; covers {covered} of the segment"
+    return f"{here} of such rows belong here; covers {covered} of the segment"

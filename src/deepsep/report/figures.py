@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from deepsep.report.wording import number, percent, shorten, span, wrap
+from deepsep.report.wording import number, percent, shorten, with_span, wrap
 
 
 def tag(name: str, *inside: Any, **attributes: Any) -> Markup:
@@ -118,19 +118,17 @@ def draw_intervals(methods: Sequence[dict[str, Any]]) -> Markup:
     bottom = top + len(methods) * row + 4
     parts = [_vertical(scale(tick), top, bottom, percent(tick)) for tick in marks]
     parts.append(_title("accuracy", FIGURE_WIDTH / 2, bottom + 33, middle=True))
+    alt = []
     for i, line in enumerate(methods):
         y, own = top + i * row + 28, line["accuracy"]
-        kind = "s0" if line["key"] == "model" else "s1"
-        weight = "name strong" if line["key"] == "model" else "name"
-        text = f"{line['name']}: {percent(own['value'])} ({span(own['interval'])})"
-        parts.append(tag("text", text, x=FIGURE_MARGIN, y=y - 12, class_=weight))
+        score, is_model = with_span(own["value"], own["interval"]), line["key"] == "model"
+        kind = "s0" if is_model else "s1"
+        text = f"{line['name']}: {score}"
+        parts.append(tag("text", text, x=FIGURE_MARGIN, y=y - 12, class_="name strong" if is_model else "name"))
         parts.append(_whisker(scale(own["interval"][0]), scale(own["interval"][1]), y, kind))
         parts.append(tag("circle", cx=scale(own["value"]), cy=y, r=5, class_=f"dot {kind}"))
-    alt = "Accuracy with 90 % interval: " + "; ".join(
-        f"{line['name']} {percent(line['accuracy']['value'])} ({span(line['accuracy']['interval'])})"
-        for line in methods
-    )
-    return picture(FIGURE_WIDTH, bottom + 38, alt, parts)
+        alt.append(f"{line['name']} {score}")
+    return picture(FIGURE_WIDTH, bottom + 38, f"Accuracy with 90 % interval: {'; '.join(alt)}", parts)
 
 
 def draw_lines(
@@ -175,7 +173,7 @@ def draw_more_labels(curve: dict[str, Any]) -> Markup:
         parts += [tag("circle", cx=x, cy=y, r=3.5, class_=f"dot s{j}") for x, y in at]
         parts += _legend(j, ("expected of the model, with a 90 % band", "random forest on held-out rows")[j])
     alt = f"Accuracy expected with more labels: {percent(today['accuracy'])} with {today['labels']}; " + "; ".join(
-        f"{percent(point['accuracy'])} ({span(point['interval'])}) with {point['labels']}" for point in ahead
+        f"{with_span(point['accuracy'], point['interval'])} with {point['labels']}" for point in ahead
     )
     return picture(FIGURE_WIDTH, LINES_HEIGHT, alt, parts)
 
@@ -329,11 +327,11 @@ class _Scale:
         return self._first + (value - self._low) * self._slope
 
 
-def _name(text: str, x: float, y: float, most: int, *, end: bool = False, **attributes: Any) -> Markup:
+def _name(text: str, x: float, y: float, most: int) -> Markup:
     """Return a name, cut to a number of characters; the full name is shown on hover."""
     cut = shorten(text, most)
     inside = [tag("title", text), cut] if cut != text else [cut]
-    return tag("text", *inside, x=x, y=y, class_="name", text_anchor="end" if end else None, **attributes)
+    return tag("text", *inside, x=x, y=y, class_="name")
 
 
 def _lines(text: str, x: float, y: float, *, end: bool = False, turned: bool = False) -> list[Markup]:

@@ -202,7 +202,12 @@ def _look_inside(
         return None
     rounds = None
     if hasattr(fitted, "round_proba"):
-        rounds = by_round(fitted, fold.X_test, None if shares is None else _population(shares, fold))
+        population = None
+        if shares is not None:
+            at = np.flatnonzero(fold.codes < 0)
+            weight = np.ones(len(at)) if fold.weight is None else fold.weight[at]
+            population = Population(shares, take(fold.X, at), weight)
+        rounds = by_round(fitted, fold.X_test, population)
     permuted = None
     if repeats:
         permuted = shuffle_in_fold(fitted, fold.encoder, fold.test_rows, columns, fold, repeats, seed)
@@ -210,11 +215,6 @@ def _look_inside(
         return rounds, permuted, None
     test = dealt.tests[0]
     return rounds, permuted, embed(fitted, fold, np.setdiff1d(dealt.rows, test), test, seed)
-
-
-def _population(shares: Array, fold: Fold) -> Population:
-    at = np.flatnonzero(fold.codes < 0)
-    return Population(shares, take(fold.X, at), np.ones(len(at)) if fold.weight is None else fold.weight[at])
 
 
 def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:

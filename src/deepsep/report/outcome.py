@@ -12,7 +12,7 @@ from deepsep.evaluation.expected_accuracy import Evidence, ExpectedAccuracy, cor
 from deepsep.evaluation.intervals import share_right
 from deepsep.evaluation.learning_curve import MORE_LABELS, Gain, LearningCurve
 from deepsep.report.ranking import place_of_method
-from deepsep.report.wording import join_words, percent, points, span, with_article
+from deepsep.report.wording import join_words, percent, points, with_article, with_ends, with_span
 
 NOT_SHOWN = "not shown to beat guessing"
 
@@ -24,9 +24,7 @@ def judge(accuracy: dict[str, Any] | None) -> str:
     It beats guessing if the 90 % interval of the paired difference lies above 0, and if the labelled rows are like the
     unlabelled ones at all.
     """
-    if accuracy is None or not accuracy["holds_for_unlabelled"]:
-        return NOT_SHOWN
-    if not beats_guessing(accuracy):
+    if accuracy is None or not (accuracy["holds_for_unlabelled"] and beats_guessing(accuracy)):
         return NOT_SHOWN
     methods = {line["key"]: line for line in accuracy["methods"]}
     own, guessing = (methods[key]["accuracy"]["value"] for key in ("model", "majority"))
@@ -97,7 +95,7 @@ def surest_sentence(part: dict[str, Any], n_unlabeled: int) -> str:
     """Return a sentence on the confidence to ask for, and the accuracy on the rows that have it."""
     sentence = (
         f"Accept only the surest {percent(part['share'])} of the predictions, those with a confidence of "
-        f"{part['confidence']:.2f} or more, and expect {percent(part['accuracy'])} ({span(part['interval'])}) of them "
+        f"{part['confidence']:.2f} or more, and expect {with_span(part['accuracy'], part['interval'])} of them "
         "to be right"
     )
     if part["unlabelled"] is None:
@@ -159,26 +157,23 @@ def more_labels(curve: LearningCurve | None) -> dict[str, Any] | None:
     """Return the gain to expect from 50 more labels, and the points of its figure; None without a learning curve."""
     if curve is None:
         return None
-    gain = curve.gain(MORE_LABELS)
-    ahead = [curve.n_labels + step * MORE_LABELS // 2 for step in (1, 2, 3, 4)]  # half of the 50 labels each
+    gain, ahead, today = curve.gain(MORE_LABELS), [], curve.today.value
+    for n in (curve.n_labels + step * MORE_LABELS // 2 for step in (1, 2, 3, 4)):  # half of the 50 labels each
+        more = curve.gain(n - curve.n_labels)
+        interval = [min(max(today + end, 0.0), 1.0) for end in more.interval]
+        ahead.append({"labels": n, "accuracy": today + more.value, "interval": interval})
     return {
         "labels": MORE_LABELS,
         "gain": gain.value,
         "interval": gain.interval,
         "sentence": gain_sentence(gain),
-        "today": {"labels": curve.n_labels, "accuracy": curve.today.value},
-        "ahead": [_ahead(curve, n) for n in ahead],
+        "today": {"labels": curve.n_labels, "accuracy": today},
+        "ahead": ahead,
         "forest": [
             {"labels": float(n), "accuracy": float(1 - error)}
             for n, error in zip(curve.labels, curve.error, strict=True)
         ],
     }
-
-
-def _ahead(curve: LearningCurve, n: int) -> dict[str, Any]:
-    gain = curve.gain(n - curve.n_labels)
-    interval = [min(max(curve.today.value + end, 0.0), 1.0) for end in gain.interval]
-    return {"labels": n, "accuracy": curve.today.value + gain.value, "interval": interval}
 
 
 def gain_sentence(gain: Gain) -> str:
@@ -210,7 +205,7 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     counted = ["by weight"] * accuracy["weighted"] + ["if the given shares hold"] * accuracy["by_shares"]
     whom += f", {' and '.join(counted)}," if counted else ""
     who = with_article(own["name"])
-    share = _with_interval(own["accuracy"])
+    share = with_span(own["accuracy"]["value"], own["accuracy"]["interval"])
     if accuracy["holds_for_unlabelled"]:
         condition = "" if accuracy["condition"] is None else f", {accuracy['condition']}"
         first, last = ("", condition) if outcome["verdict"] == NOT_SHOWN else (condition, "")
@@ -241,10 +236,6 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     return [*sentences, *outcome["what_helps"]]
 
 
-def _with_interval(share: dict[str, Any]) -> str:
-    return f"{percent(share['value'])} ({span(share['interval'])})"
-
-
 def _others(methods: dict[str, dict[str, Any]], are_members: bool) -> str:
     """Return a sentence on the accuracy of guessing and of the other methods."""
     guessing = f"Always guessing the most frequent class gets {percent(methods['majority']['accuracy']['value'])}"
@@ -266,7 +257,7 @@ def best_baseline(accuracy: dict[str, Any]) -> dict[str, Any] | None:
 def _baseline_is_better(own: dict[str, Any], better: dict[str, Any]) -> str:
     low, high = better["against_model"]["interval"]
     # Stored as model minus baseline; the sentence is about baseline minus model.
-    gap = f"{points(-better['against_model']['difference'])} points, 90 % interval {points(-high)} to {points(-low)}"
+    gap = with_ends(-better["against_model"]["difference"], [-high, -low])
     name = {"majority": "Always guessing the most frequent class", "random-forest": "A random forest"}
     who = name.get(better["key"], better["name"])
     theirs, ours = better["accuracy"]["value"], own["accuracy"]["value"]
@@ -290,14 +281,11 @@ def unlabeled_rows(paired: dict[str, Any] | None, uses: bool) -> dict[str, Any]:
     gap = (
         f"{points(paired['difference'])} points against {paired['name']}; 90 % interval {points(low)} to {points(high)}"
     )
-    if low > 0:
-        word, sentence = "helped", f"The unlabelled rows helped: {gap}."
-    elif high < 0:
-        word, sentence = "hurt", f"The unlabelled rows hurt: {gap}."
-    else:
-        word = "cannot tell"
+    if not (low > 0 or high < 0):
         sentence = f"There are too few labels to say whether the unlabelled rows helped: {gap}."
-    return {"verdict": word, "sentence": sentence, **paired}
+        return {"verdict": "cannot tell", "sentence": sentence, **paired}
+    word = "helped" if low > 0 else "hurt"
+    return {"verdict": word, "sentence": f"The unlabelled rows {word}: {gap}.", **paired}
 
 
 def calibration(own: dict[str, Any], confidence: float) -> dict[str, str]:

@@ -13,22 +13,14 @@ from deepsep.files.atomic import replace_file
 from deepsep.report import explanation, figures
 from deepsep.report.provenance import made
 from deepsep.report.summary import summarize
-from deepsep.report.wording import number, percent, points, span
+from deepsep.report.wording import number, percent, points, span, with_span
 
 
 def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
     """Return the report as one self-contained HTML page.
 
-    Parameters
-    ----------
-    summary : dict
-        The result of :func:`summarize`, or the content of ``report.json``.
-    data_file : str, optional
-        Name of the file with the same results as data, mentioned at the end of the page.
-
-    Returns
-    -------
-    str
+    ``summary`` is the result of :func:`summarize`, or the content of ``report.json``. ``data_file`` is the name of a
+    file with the same results as data, mentioned at the end of the page.
     """
     return _page(
         "report.html.jinja",
@@ -40,25 +32,16 @@ def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
             "weights": {line["key"]: line["weight"] for line in (summary["members"] or {"lines": []})["lines"]},
             "key": figures.draw_key,
             "difference": figures.draw_difference,
-            "how": explanation.how,
-            "fidelity_sentence": explanation.fidelity_sentence,
+            **{name: getattr(explanation, name) for name in ("how", "fidelity_sentence", "conditions", "reach")},
+            "no_rule": explanation.NO_RULE,
         },
     )
 
 
 def render_comparison(comparison: dict[str, Any], *, command: str | None = None) -> str:
-    """Return a comparison of methods as one self-contained HTML page.
+    """Return the result of :func:`deepsep.study.compare` as one self-contained HTML page.
 
-    Parameters
-    ----------
-    comparison : dict
-        The result of :func:`deepsep.study.compare`.
-    command : str, optional
-        The command that made it, shown at the end of the page.
-
-    Returns
-    -------
-    str
+    ``command`` is the command that made it, shown at the end of the page.
     """
     context = {
         "title": f"{len(comparison['methods'])} methods on {comparison['labelled']:,} labels",
@@ -73,16 +56,8 @@ def render_comparison(comparison: dict[str, Any], *, command: str | None = None)
 def render_segments(summary: dict[str, Any], *, command: str | None = None) -> str:
     """Return segments of respondents as one self-contained HTML page.
 
-    Parameters
-    ----------
-    summary : dict
-        The result of :func:`deepsep.survey.write_segments`, or the content of its ``summary.json``.
-    command : str, optional
-        The command that made it, shown at the end of the page.
-
-    Returns
-    -------
-    str
+    ``summary`` is the result of :func:`deepsep.survey.write_segments`, or the content of its ``summary.json``;
+    ``command`` is the command that made it, shown at the end of the page.
     """
     context = {
         "title": f"{summary['n_segments']} segments of {summary['respondents']:,} respondents",
@@ -113,6 +88,8 @@ def _page(template: str, context: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "points": points, "span": span, "number": number, "loss": _loss}
+    environment.filters["thousands"] = "{:,}".format
+    environment.filters["estimate"] = lambda score: with_span(score["value"], score["interval"])
     when = datetime.fromisoformat(context["made"]["date"])
     page: str = environment.get_template(template).render({**context, "date": f"{when.day} {when:%B %Y, %H:%M} UTC"})
     return page
@@ -240,21 +217,6 @@ def write_report(model: Any, table: Any, labels: Any, path: str | os.PathLike[st
     -------
     dict
         The summary, as in ``report.json``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from deepsep import TSVM
-    >>> from deepsep.report import write_report
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.vstack([rng.normal(-2, 1, (100, 3)), rng.normal(2, 1, (100, 3))])
-    >>> y = np.full(200, None)
-    >>> y[:15], y[-15:] = "low", "high"
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     summary = write_report(TSVM().fit(X, y), X, y, f"{folder}/segments.html", folds=2)
-    >>> summary["accuracy"]["holds_for_unlabelled"]
-    True
     """
     target = Path(path)
     one_file = target.suffix.lower() in (".html", ".htm")

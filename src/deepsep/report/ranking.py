@@ -72,8 +72,8 @@ def related_to_report(comparison: dict[str, Any], summary: dict[str, Any]) -> di
         if here != there:
             ways = {"given": "given shares", "estimated": "the shares that the committee estimates", "labels": "none"}
             sentences.append(
-                f"Labelled rows are weighted to shares of the classes: {ways[here]} in this report, {ways[there]} in the "
-                "comparison."
+                f"Labelled rows are weighted to shares of the classes: {ways[here]} in this report, {ways[there]} in "
+                "the comparison."
             )
     theirs, ours = _differences(entry["settings"], asked["settings"])
     if theirs or ours:

@@ -16,7 +16,6 @@ from deepsep.evaluation.intervals import wilson
 from deepsep.report.wording import number, percent
 from deepsep.table.columns import UsefulColumns, as_frame, decide, for_encoders
 
-LEAST_SHARE = 0.01  # of the rows, for a category or missing values to be a feature
 SECONDS_PER_DAY = 86_400.0
 
 
@@ -62,7 +61,10 @@ def features_of(model: Any, table: Any) -> list[Feature]:
     return [feature for name, kind in kinds.items() for feature in _of_column(name, columns[name], kind)]
 
 
-def _of_column(name: str, column: pd.Series[Any], kind: ColumnType, max_levels: int = 30) -> list[Feature]:
+def _of_column(
+    name: str, column: pd.Series[Any], kind: ColumnType, max_levels: int = 30, least_share: float = 0.01
+) -> list[Feature]:
+    """Return the features of a column; a category, or its gaps, are one if enough of the rows have it."""
     missing = column.isna().to_numpy()
     if kind == "boolean":
         own = [Feature(name, "yes", "level", (column == "true").to_numpy(float))]
@@ -77,14 +79,11 @@ def _of_column(name: str, column: pd.Series[Any], kind: ColumnType, max_levels: 
         text = column.to_numpy(object)
         levels, counts = np.unique(text[~missing].astype(str), return_counts=True)
         often = np.argsort(-counts, kind="stable")[:max_levels]
-        chosen = levels[often][counts[often] >= LEAST_SHARE * len(text)]
+        chosen = levels[often][counts[often] >= least_share * len(text)]
         own = [Feature(name, str(level), "level", (text == level).astype(float)) for level in chosen]
-    if LEAST_SHARE <= missing.mean() < 1:
+    if least_share <= missing.mean() < 1:
         own.append(Feature(name, "missing", "level", missing.astype(float)))
     return own
-
-
-MAX_PROFILE_ROWS = 50_000
 
 
 def profiles(features: list[Feature], codes: Array, classes: list[str]) -> list[dict[str, Any]]:
@@ -153,9 +152,6 @@ def ratio(a: Array, b: Array) -> Array:
     return np.asarray(np.divide(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))
 
 
-MAX_TREE_ROWS = 20_000
-
-
 @dataclass
 class _Bounds:
     """The range of one feature along a path through the tree."""
@@ -220,31 +216,26 @@ def _rules(tree: Any, features: list[Feature], X: Array, codes: Array, classes: 
 
 def _conditions(tree: Any, leaf: int, features: list[Feature]) -> list[str]:
     """Return the conditions that lead to a leaf as text, one per feature."""
-    parents = {int(child): node for node in range(tree.node_count) for child in _children(tree, node)}
+    both_sides = (tree.children_left, tree.children_right)
+    parents = {int(child): node for children in both_sides for node, child in enumerate(children) if child >= 0}
     bounds: dict[int, _Bounds] = {}
     node = leaf
     while node in parents:
         child, node = node, parents[node]
-        left = child == tree.children_left[node]
+        left, threshold = child == tree.children_left[node], float(tree.threshold[node])
         own = bounds.setdefault(int(tree.feature[node]), _Bounds())
-        threshold = float(tree.threshold[node])
         if left:
             own.high = min(own.high, threshold)
         else:
             own.low = max(own.low, threshold)
         own.missing &= bool(tree.missing_go_to_left[node]) == left
     settled = {features[i].column for i, own in bounds.items() if features[i].kind == "level" and own.low > 0}
-    words = []
-    for i, own in sorted(bounds.items()):
+    return [
+        _in_words(features[i], own)
+        for i, own in sorted(bounds.items())
         # "colour is red" makes "colour is not blue" redundant.
-        if features[i].kind == "level" and own.low < 0 and features[i].column in settled:
-            continue
-        words.append(_in_words(features[i], own))
-    return words
-
-
-def _children(tree: Any, node: int) -> list[int]:
-    return [child for child in (tree.children_left[node], tree.children_right[node]) if child >= 0]
+        if not (features[i].kind == "level" and own.low < 0 and features[i].column in settled)
+    ]
 
 
 def _in_words(feature: Feature, bounds: _Bounds) -> str:
@@ -256,19 +247,17 @@ def _in_words(feature: Feature, bounds: _Bounds) -> str:
     known = feature.values[~np.isnan(feature.values)]
     whole = feature.kind == "number" and bool((known == np.round(known)).all())
     low, high = bounds.low, bounds.high
-    if feature.kind == "date":
-        parts = [f"from {feature.text(low)}"] * math.isfinite(low) + [f"before {feature.text(high)}"] * math.isfinite(
-            high
-        )
-    elif whole:
-        first, last = (end if math.isinf(end) else math.floor(end) for end in (low, high))
-        first += 1
-        parts = [f"{number(first, 4)} or more"] * math.isfinite(first) + [f"at most {number(last, 4)}"] * math.isfinite(
-            last
-        )
-        if math.isfinite(first) and math.isfinite(last):
-            parts = [number(first, 4) if first == last else f"{number(first, 4)} to {number(last, 4)}"]
+    if whole and math.isfinite(low) and math.isfinite(high):
+        first, last = math.floor(low) + 1, math.floor(high)
+        parts = [number(first, 4) if first == last else f"{number(first, 4)} to {number(last, 4)}"]
     else:
-        parts = [f"above {number(low, 4)}"] * math.isfinite(low) + [f"at most {number(high, 4)}"] * math.isfinite(high)
+        above, below = f"above {number(low, 4)}", f"at most {number(high, 4)}"
+        if feature.kind == "date":
+            above, below = f"from {feature.text(low)}", f"before {feature.text(high)}"
+        elif whole and math.isfinite(low):
+            above = f"{number(math.floor(low) + 1, 4)} or more"
+        elif whole:
+            below = f"at most {number(math.floor(high), 4)}"
+        parts = [words for end, words in ((low, above), (high, below)) if math.isfinite(end)]
     missing = " or missing" if bounds.missing and len(known) < len(feature.values) else ""
     return f"{name} {' and '.join(parts)}{missing}"

@@ -31,7 +31,9 @@ def class_shares(
     if given is None and all(sums.any() for sums in by_weight):
         differ = shares_caution(*((sums / sums.sum()).tolist() for sums in by_weight))
     w = alike if weight is None else weight
-    among = _labeled_shares(known, w)
+    at = known.labeled & (w > 0)
+    pairs = [share_right(known.codes[at] == k, w[at]) for k in range(len(known.classes))]
+    among = [{"value": share, "interval": interval} for share, interval in pairs]
     estimated = estimate(known, rows, p, w, held_out)
     return {
         "lines": [
@@ -52,13 +54,6 @@ def class_shares(
         "caution": differ,
         "weighted": weight is not None,
     }
-
-
-def _labeled_shares(known: Labels, weight: Array) -> list[dict[str, Any]]:
-    """Return the weighted share of each class among the labels, with an interval."""
-    at = known.labeled & (weight > 0)
-    pairs = [share_right(known.codes[at] == k, weight[at]) for k in range(len(known.classes))]
-    return [{"value": share, "interval": interval} for share, interval in pairs]
 
 
 def estimate(known: Labels, rows: Array, p: Array, weight: Array, held_out: Evidence | None) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ from deepsep.report.map import positions
 from deepsep.report.outcome import verdict
 from deepsep.report.provenance import changed_settings, made, plain_value
 from deepsep.report.ranking import check_comparison, related_to_report
-from deepsep.report.readable import MAX_PROFILE_ROWS, features_of, profiles
+from deepsep.report.readable import features_of, profiles
 from deepsep.report.shares import class_shares
 
 MAX_PREDICTED_ROWS = 100_000  # unless their probabilities are given
@@ -196,7 +196,7 @@ def summarize(
         summary["map"] = _map(model, table, known, ids, proba, evaluation, seed)
     step(settings.folds + 2, "profiles")
     summary["least_certain"] = _least_certain(rows, p, known, ids)
-    part = _sample(len(rows), MAX_PROFILE_ROWS, seed)
+    part = _sample(len(rows), 50_000, seed)
     summary["profiles"] = profiles(features_of(model, take(table, rows[part])), predicted[part], classes)
     if len(rows) < n:
         notes.append(f"Shares, profiles and the least certain rows are of {len(rows):,} rows drawn at random.")

@@ -62,6 +62,29 @@ def span(interval: list[float] | tuple[float, float]) -> str:
     return f"{100 * low:.0f}–{100 * high:.0f}\u00a0%"
 
 
+def with_span(share: float, interval: list[float] | tuple[float, float]) -> str:
+    r"""Return a share and its interval in percent.
+
+    Examples
+    --------
+    >>> with_span(0.714, [0.642, 0.771])
+    '71\xa0% (64–77\xa0%)'
+    """
+    return f"{percent(share)} ({span(interval)})"
+
+
+def with_ends(difference: float, interval: list[float] | tuple[float, float]) -> str:
+    """Return a difference of shares and its 90 % interval in percentage points.
+
+    Examples
+    --------
+    >>> with_ends(0.034, [-0.01, 0.078])
+    '+3.4 points, 90 % interval −1.0 to +7.8'
+    """
+    low, high = map(points, interval)
+    return f"{points(difference)} points, 90 % interval {low} to {high}"
+
+
 def shorten(text: str, width: int) -> str:
     """Return a text cut to a number of characters, with an ellipsis; wide characters count twice.
 
@@ -82,8 +105,8 @@ def _fitting(text: str, width: int) -> int:
     return next((i for i in range(len(text)) if _width(text[: i + 1]) > width), len(text))
 
 
-def wrap(text: str, width: int, most: int = 2) -> list[str]:
-    """Return a text in at most ``most`` lines of a number of characters, the last one cut if need be.
+def wrap(text: str, width: int) -> list[str]:
+    """Return a text in at most two lines of a number of characters, the second one cut if need be.
 
     Examples
     --------
@@ -92,23 +115,16 @@ def wrap(text: str, width: int, most: int = 2) -> list[str]:
     >>> wrap("a long name that does not fit into two lines", 12)
     ['a long name', 'that does n…']
     """
-    lines: list[str] = []
-    rest = text.split()
-    while rest and len(lines) < most - 1:
-        count = 1
-        while count < len(rest) and _width(" ".join(rest[: count + 1])) <= width:
-            count += 1
-        line = " ".join(rest[:count])
-        if _width(line) > width:  # a long word is broken
-            at = _fitting(line, width)
-            rest[0], line = line[at:], line[:at]
-        else:
-            rest = rest[count:]
-        lines.append(line)
-    return [*lines, shorten(" ".join(rest), width)] if rest else lines or [""]
+    words = text.split()
+    count = next((n for n in range(len(words), 0, -1) if _width(" ".join(words[:n])) <= width), 0)
+    if words and not count:  # a long word is broken
+        at = _fitting(words[0], width)
+        words[:1], count = [words[0][:at], words[0][at:]], 1
+    first, rest = " ".join(words[:count]), " ".join(words[count:])
+    return [first, shorten(rest, width)] if rest else [first]
 
 
-def join_words(words: list[str], last: str = "and") -> str:
+def join_words(words: list[str]) -> str:
     """Join words into a list for a sentence.
 
     Examples
@@ -116,7 +132,7 @@ def join_words(words: list[str], last: str = "and") -> str:
     >>> join_words(["a", "b", "c"])
     'a, b and c'
     """
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
 
 
 def with_article(name: str) -> str:

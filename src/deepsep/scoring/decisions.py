@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.committee.committee import Committee
+from deepsep.core.arrays import Array
 from deepsep.core.model_parts import estimator_of
 from deepsep.drift.counts import Counts
 from deepsep.errors import DataError, ParameterError, Setting
@@ -22,7 +22,6 @@ from deepsep.survey import SurveySegments
 from deepsep.table import read_table
 from deepsep.table.batches import open_files
 
-Array = NDArray[Any]
 Costs = Mapping[Any, Mapping[Any, float]]
 
 

@@ -6,10 +6,9 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -18,16 +17,14 @@ from typing import Any
 from deepsep.core.checks import with_fields
 from deepsep.errors import DataError, warn
 from deepsep.files.atomic import replace_file, replace_folder
-from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision, Tally
+from deepsep.scoring.decisions import MOST_PROBABLE_CLASS, Decision
 from deepsep.scoring.job import (
     ENGINE_APPS,
     THIS_MACHINE,
     Part,
     Progress,
-    Report,
     Resources,
     Scoring,
-    ScoringJob,
     failed_parts,
     reporting,
     warn_of_drift,
@@ -37,10 +34,9 @@ from deepsep.scoring.local import result_types, score_parts, scored_batches
 from deepsep.scoring.writer import OTHER_FORMAT, Writer, is_result
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import check_fits
-from deepsep.table.external import ExternalRows, OpenRows
 from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.source import NUMBER_COLUMN, Source
+from deepsep.table.source import NUMBER_COLUMN, ExternalRows, Source
 
 SCORED_FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 
@@ -137,7 +133,7 @@ def score_file(
     goal.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         if isinstance(place, ExternalRows):
-            rows = OpenRows(stack.enter_context(place.open(id)))
+            rows = stack.enter_context(place.open(id))
             parts, failed = [scoring.part(rows, "the query", target=Path(goal.name))], dict[str, str]()
         else:
             parts, failed = plan_parts(scoring, place, files, Path(goal.name) if is_file else None, reading)
@@ -156,7 +152,12 @@ def score_file(
         job = replace(job, journal=journal)
         parts = [replace(part, target=journal.out / part.target) for part in parts]
         try:
-            tallies = _engine(resources)(job, parts, reporting(parts, progress))
+            if resources.engine == "local":
+                tallies = score_parts(job, parts, reporting(parts, progress))
+            else:
+                cluster = {"address": resources.address, "workers": resources.workers}
+                app = import_module(ENGINE_APPS[resources.engine])
+                tallies = app.score_on_cluster(job, parts, reporting(parts, progress), **cluster)
             failed |= failed_parts(parts, tallies)
             if len(failed) == n_files:
                 raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
@@ -185,14 +186,6 @@ def score_file(
     warn_of_drift(done["drift"])
     warn_of_failed(failed, n_files)
     return done
-
-
-def _engine(resources: Resources) -> Callable[[ScoringJob, Sequence[Part], Report], list[Tally]]:
-    """Return the function that scores parts."""
-    if resources.engine == "local":
-        return score_parts
-    app = import_module(ENGINE_APPS[resources.engine])
-    return partial(app.score_on_cluster, address=resources.address, workers=resources.workers)
 
 
 def score_others(
@@ -309,9 +302,7 @@ def _check_target(source: Place | ExternalRows, goal: Path, to_folder: bool) -> 
         return
     if goal.is_dir() is not to_folder:
         raise DataError(f"the target {goal} is a {'folder' if goal.is_dir() else 'file'}. Name another target.")
-    others = (
-        [file for file in sorted(goal.rglob("*")) if not file.is_dir() and not is_result(file)] if to_folder else []
-    )
+    others = [file for file in sorted(goal.rglob("*")) if not (file.is_dir() or is_result(file))] if to_folder else []
     if others:
         raise DataError(
             f"the target {goal} holds files that are not parts of an earlier scoring, such as "

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.checks import with_fields
 from deepsep.core.labels import codes_of
 from deepsep.core.model_parts import is_pipeline
@@ -34,8 +34,6 @@ from deepsep.table.arrow_frames import to_frame
 from deepsep.table.columns import as_frame
 from deepsep.table.compiled import CompiledEncoding, EncodedRows
 from deepsep.table.locations import find_column
-
-Array = NDArray[Any]
 
 
 def score_frame(

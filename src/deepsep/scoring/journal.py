@@ -21,7 +21,7 @@ from deepsep.files.atomic import hidden_name, leftovers, remove_leftovers, repla
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.writer import Writer
 
-KEY_FILE, KEPT_FOLDER = "key.json", "kept"
+KEPT_FILE = "kept"
 
 
 class Piece(NamedTuple):
@@ -47,19 +47,19 @@ class Journal:
                     os.rename(left, mine)  # of two runs at a time, one gets it
                 except OSError:
                     continue
-                (mine / KEPT_FOLDER).unlink(missing_ok=True)
+                (mine / KEPT_FILE).unlink(missing_ok=True)
                 break
         for place in _kept(goal):
             shutil.rmtree(place.parent, ignore_errors=True)
         remove_leftovers(goal)
         if not mine.exists():
             mine.mkdir(parents=True)
-            replace_file(mine / KEY_FILE, json.dumps(key))
+            replace_file(mine / "key.json", json.dumps(key))
         return cls(mine, classes)
 
     def keep(self) -> None:
         """Leave the pieces for the next run, though this one has ended."""
-        (self.folder / KEPT_FOLDER).touch()
+        (self.folder / KEPT_FILE).touch()
 
     def remove(self) -> None:
         """Remove all pieces."""
@@ -111,7 +111,10 @@ class Journal:
         pieces = [piece for piece in all_pieces if piece.tally.rows] or all_pieces[:1]
         target.parent.mkdir(parents=True, exist_ok=True)
         if len(pieces) == 1 and target.suffix.lower() == ".parquet":
-            _place_file(pieces[0].path, target)
+            try:
+                os.link(pieces[0].path, target)
+            except OSError:  # not on this file system
+                shutil.copyfile(pieces[0].path, target)
             return
         with Writer(target, {}, provenance) as writer:
             for piece in pieces:
@@ -125,21 +128,14 @@ class Journal:
         return self.folder / "pieces" / f"{name}-{number}.parquet"
 
 
-def _place_file(path: Path, target: Path) -> None:
-    try:
-        os.link(path, target)
-    except OSError:  # not on this file system
-        shutil.copyfile(path, target)
-
-
 def _kept(goal: Path) -> Iterator[Path]:
     for folder in list(goal.parent.iterdir()):
-        if folder.name.startswith(f".{goal.name}.") and folder.suffix == ".new" and (folder / KEPT_FOLDER).exists():
-            yield folder / KEPT_FOLDER
+        if folder.name.startswith(f".{goal.name}.") and folder.suffix == ".new" and (folder / KEPT_FILE).exists():
+            yield folder / KEPT_FILE
 
 
 def _key_of(folder: Path) -> Any:
     try:
-        return json.loads((folder / KEY_FILE).read_bytes())
+        return json.loads((folder / "key.json").read_bytes())
     except (OSError, ValueError):
         return None

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.classifiers.in_context.in_context import InContext
+from deepsep.core.arrays import Array
 from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.drift.typical_values import typical_values, values_of
 from deepsep.errors import ParameterError, Setting, warn
@@ -19,8 +19,6 @@ from deepsep.models import profile_of
 from deepsep.scoring.who_scores import BLOCK_ROWS, encoded, in_blocks, rows_of
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.pipeline import source_columns
-
-Array = NDArray[Any]
 
 MAX_SLOW_PREDICTIONS = 5_000_000  # by a committee, or by an in-context network
 MAX_QUIET_SECONDS = 60  # from which the time is said beforehand

@@ -17,17 +17,15 @@ from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.evaluation.frames import in_batches
 from deepsep.evaluation.next_rows import choose_next_rows
-from deepsep.scoring.who_scores import label_of, schema_of
+from deepsep.scoring.who_scores import encoded, label_of, schema_of
 from deepsep.table.columns import as_frame, key_text
-from deepsep.table.drawn import DRAWN_COLUMN
 from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
-from deepsep.table.join import is_label
+from deepsep.table.join import DRAWN_COLUMN, is_label
 from deepsep.table.locations import find_column
 
 MAX_CONSIDERED_ROWS = 10_000  # of more, a random sample of this size is considered
 GUESS_COLUMNS = ("model_guess", "model_probability", "model_runner_up", "model_runner_up_probability")
 LABEL_FILE_FORMATS = (".csv", ".tsv", ".xlsx")
-RANDOM_EVERY = 10
 LABEL_SHEET = "Rows to label next"  # of a workbook with all results
 
 
@@ -42,7 +40,7 @@ def rows_to_label(
     per_class: bool = False,
     random_state: int = 0,
     proba: Any = None,
-    random_every: int | None = RANDOM_EVERY,
+    random_every: int | None = 10,
 ) -> pd.DataFrame:
     """Return the rows of a table whose labels should help a model most, with an empty column for them.
 
@@ -109,12 +107,12 @@ def rows_to_label(
         raise DataError("every row of the table has a label. Name a table with unlabelled rows.")
     if len(pool) > MAX_CONSIDERED_ROWS:
         pool = np.sort(np.random.default_rng(random_state).choice(pool, MAX_CONSIDERED_ROWS, replace=False))
-    encoded, p = _encoded_and_predicted(model, frame.iloc[pool], None if proba is None else np.asarray(proba)[pool])
+    features, p = _encoded_and_predicted(model, frame.iloc[pool], None if proba is None else np.asarray(proba)[pool])
     n = min(n, len(pool))
     is_random = np.arange(1, n + 1) % (random_every or n + 1) == 0
     drawn = np.random.default_rng([random_state, 1]).choice(len(pool), is_random.sum(), replace=False)
     others = np.setdiff1d(np.arange(len(pool)), drawn)
-    best = choose_next_rows(p[others], encoded[others], n - len(drawn), per_class=per_class, seed=random_state)
+    best = choose_next_rows(p[others], features[others], n - len(drawn), per_class=per_class, seed=random_state)
     chosen = np.empty(n, int)
     chosen[is_random], chosen[~is_random] = drawn, others[best]
     origins = np.where(is_random, "random", "chosen")
@@ -123,12 +121,10 @@ def rows_to_label(
 
 def _encoded_and_predicted(model: Any, rows: pd.DataFrame, p: Any) -> tuple[Any, Any]:
     """Return rows as numbers, and their probabilities, unless these are known."""
-    if not is_pipeline(model):
-        names = getattr(model, "feature_names_in_", None)
-        matrix = rows.iloc[:, : model.n_features_in_] if names is None else rows[list(names)]
-        return matrix.to_numpy(float), in_batches(model.predict_proba, matrix) if p is None else p
-    encoded = model[:-1].transform(rows)
-    return np.asarray(encoded), in_batches(model[-1].predict_proba, encoded) if p is None else p
+    if not (is_pipeline(model) or hasattr(model, "feature_names_in_")):
+        rows = rows.iloc[:, : model.n_features_in_]
+    estimator, _, matrix = encoded(model, rows)
+    return np.asarray(matrix), in_batches(estimator.predict_proba, matrix) if p is None else p
 
 
 def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, label: str, origins: Any) -> pd.DataFrame:
@@ -136,10 +132,9 @@ def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, lab
     order = np.argsort(-p, axis=1, kind="stable")
     best = np.take_along_axis(p, order, axis=1).round(3)
     classes = np.asarray(model.classes_)
-    second = classes[order[:, 1]] if len(classes) > 1 else None
-    guess = (classes[order[:, 0]], best[:, 0], second, best[:, 1] if len(classes) > 1 else None)
-    head = {ids.name: ids.to_numpy(), **dict(zip(GUESS_COLUMNS, guess, strict=True)), label: None}
-    head[DRAWN_COLUMN] = origins
+    second = (classes[order[:, 1]], best[:, 1]) if len(classes) > 1 else (None, None)
+    guess = dict(zip(GUESS_COLUMNS, (classes[order[:, 0]], best[:, 0], *second), strict=True))
+    head = {ids.name: ids.to_numpy(), **guess, label: None, DRAWN_COLUMN: origins}
     used = [name for name in schema_of(model) if name in rows.columns]
     others = [name for name in rows.columns if name not in used]
     shown = [name for name in (*used, *others) if name not in head]
@@ -180,9 +175,8 @@ def fill_in_sheet(sheet: Any, frame: pd.DataFrame, *, label: str, classes: Any) 
     letter = get_column_letter(at)
     for i in range(1, len(frame) + 2):
         sheet.cell(i, at).fill = PatternFill("solid", fgColor="FFF2CC")
-    choice = DataValidation(
-        "list", formula1=f"={names.title}!$A$1:$A${len(classes)}", allow_blank=True, errorStyle="warning"
-    )
+    listed = f"={names.title}!$A$1:$A${len(classes)}"
+    choice = DataValidation("list", formula1=listed, allow_blank=True, errorStyle="warning")
     choice.error, choice.showErrorMessage = "This is not one of the classes so far.", True
     choice.add(f"{letter}2:{letter}{max(len(frame), 1) + 1}")
     sheet.add_data_validation(choice)

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.column_kinds import ColumnType
 from deepsep.core.model_parts import estimator_of, first_step, is_pipeline
 from deepsep.errors import ParameterError, Setting
 from deepsep.table.columns import UsefulColumns
-
-Array = NDArray[Any]
 
 MANY_ROWS = 100_000  # above which a student scores in place of its committee
 BLOCK_ROWS = 1_024

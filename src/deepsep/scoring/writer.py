@@ -20,7 +20,6 @@ from openpyxl.utils import get_column_letter
 from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
 
 PARQUET_MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
-ODDS_COLUMN = re.compile(r"reason_\d+_odds")
 OTHER_FORMAT = "Write a .csv or .parquet file instead."
 
 
@@ -120,4 +119,4 @@ def _format(name: str) -> str | None:
     """Return the Excel format of a column of predictions."""
     if name == "confidence" or name.startswith("probability_"):
         return PERCENT_FORMAT
-    return "0.0" if ODDS_COLUMN.fullmatch(name) else None
+    return "0.0" if re.fullmatch(r"reason_\d+_odds", name) else None

@@ -4,8 +4,8 @@
 their results, and :func:`write` writes them to a folder. :func:`compare` cross-validates methods on a few labels.
 """
 
-from deepsep.study.comparison import Comparison, compare
+from deepsep.study.comparison import Comparison, CrossValidation, compare
 from deepsep.study.running import prepare, run
 from deepsep.study.study_page import gather, write
 
-__all__ = ["Comparison", "compare", "gather", "prepare", "run", "write"]
+__all__ = ["Comparison", "CrossValidation", "compare", "gather", "prepare", "run", "write"]

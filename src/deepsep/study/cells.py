@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from deepsep._version import __version__
 from deepsep.core.arrays import Array
@@ -216,8 +217,6 @@ def _encode(table: Path, label: str, plan: RowPlan, shuffle: int, labels: int) -
 @lru_cache(maxsize=1)
 def _read(path: Path, label: str) -> tuple[Any, Array]:
     """Return the features and the class codes of a table written by :func:`prepare`."""
-    import pandas as pd
-
     frame = pd.read_parquet(path)
     codes = np.unique(frame.pop(label).to_numpy(dtype=str), return_inverse=True)[1]
     return frame, codes

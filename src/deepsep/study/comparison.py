@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from deepsep.classifiers.building import shipped_method
 from deepsep.classifiers.catalogue import CATALOGUE, find_method
@@ -15,7 +16,7 @@ from deepsep.classifiers.committee.committee import Committee
 from deepsep.classifiers.committee.fits import folds_of
 from deepsep.classifiers.committee.members import COMMITTEE
 from deepsep.core.arrays import Array
-from deepsep.core.checks import check_priors, is_integer
+from deepsep.core.checks import check_priors, is_integer, with_fields
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, LabelError, ParameterError
@@ -30,9 +31,6 @@ from deepsep.report.provenance import changed_settings, plain_value
 from deepsep.study.compared_fits import ComparedFits
 from deepsep.study.verdict import comparison_frame, comparison_text, comparison_verdict
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 OnStep = Callable[[float, float, str], object]
 
 COMPARED_METHODS = tuple(name for name, record in CATALOGUE.items() if record.compared)
@@ -44,11 +42,11 @@ class Comparison(dict[str, Any]):
     It is also a dict of plain values, which ``deepsep compare`` writes to a .json file: ``methods`` (one entry per
     method, with every metric and its interval), ``unlabelled`` (whether unlabelled rows helped: the best method that
     uses them, compared with the same method without them and with the best method that uses labels only),
-    ``expected`` (the accuracy to expect on the unlabelled rows, of a committee that is recommended),
-    ``labelled``, ``unlabelled_rows``, ``columns`` (those that were used), ``columns_left_out``, ``classes``,
-    ``labels_per_class``, ``weighted``, ``by_shares`` (whether rows are weighted to shares of the population), ``population`` (their source: "given",
-    "estimated" by the committee, or "labels"), ``folds``,
-    ``repeats``, ``settings`` (those given, by method), ``findings``, ``notes`` and ``verdict``.
+    ``expected`` (the accuracy to expect on the unlabelled rows, of a committee that is recommended), ``labelled``,
+    ``unlabelled_rows``, ``columns`` (those that were used), ``columns_left_out``, ``classes``, ``labels_per_class``,
+    ``weighted``, ``by_shares`` (whether rows are weighted to shares of the population), ``population`` (the source of
+    these: "given", "estimated" by the committee, or "labels"), ``folds``, ``repeats``, ``settings`` (those given, by
+    method), ``findings``, ``notes`` and ``verdict``.
     """
 
     @property
@@ -63,7 +61,7 @@ class Comparison(dict[str, Any]):
 
     @property
     def verdict(self) -> list[str]:
-        """Sentences on the method to use, whether others differ by more than noise, and whether unlabelled rows helped."""
+        """Sentences on the method to use, how far the others are from it, and whether unlabelled rows helped."""
         return list(self["verdict"])
 
     @property
@@ -94,6 +92,36 @@ class Comparison(dict[str, Any]):
         return f"{found}{self.table._repr_html_()}{verdict}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class CrossValidation:
+    """Folds of a comparison.
+
+    Parameters
+    ----------
+    folds, repeats : int, optional
+        Number of folds, and of random splits into folds. None: those in which ``deepsep fit`` evaluates a committee,
+        with the same rows in each.
+    seed : int, default=0
+        Seed of the folds and of every method.
+    n_jobs : int, optional
+        Number of fits at the same time; by default one.
+    """
+
+    folds: int | None = None
+    repeats: int | None = None
+    seed: int = 0
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, minimum in (("folds", 2), ("repeats", 1)):
+            value = getattr(self, name)
+            if value is not None and not is_integer(value, minimum):
+                raise ParameterError(f"compare: {name}={value!r}; pass an integer of at least {minimum}.")
+
+
+USUAL_FOLDS = CrossValidation()
+
+
 def compare(
     table: Any,
     labels: Any,
@@ -101,15 +129,13 @@ def compare(
     methods: Sequence[str] = COMPARED_METHODS,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     priors: Mapping[Any, float] | None = None,
-    folds: int | None = None,
-    repeats: int | None = None,
-    seed: int = 0,
     keep: Iterable[str] = (),
     sample_weight: Any = None,
     labels_drawn: Any = None,
-    n_jobs: int | None = None,
+    cross_validation: CrossValidation = USUAL_FOLDS,
     on_cost: Callable[[int, float], object] | None = None,
     on_step: OnStep | None = None,
+    **fields: Any,
 ) -> Comparison:
     """Compare methods on the labels at hand.
 
@@ -134,11 +160,6 @@ def compare(
         Shares of the classes in the population. The held-out rows are weighted to these shares. Methods that
         have this setting get it; the probabilities of the others are adjusted so that their mean over the unlabelled
         rows is the shares.
-    folds, repeats : int, optional
-        Number of folds, and of random splits into folds. None: those in which ``deepsep fit`` evaluates a committee,
-        with the same rows in each.
-    seed : int, default=0
-        Seed of the folds and of every method.
     keep : iterable of str
         Columns to use even if they look useless; see :func:`deepsep.for_table`.
     sample_weight : array-like of shape (n,), optional
@@ -147,12 +168,14 @@ def compare(
     labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
         How the labels were drawn; see :meth:`deepsep.Committee.fit`. Labels that cannot tell the accuracy, such as
         chosen ones among random ones, are learned from and never held out.
-    n_jobs : int, optional
-        Number of fits at the same time; by default one.
+    cross_validation : CrossValidation, optional
+        Number of folds and repeats, the seed, and the number of fits at the same time.
     on_cost : callable, optional
         Called before the fits with their number, and the approximate seconds that they take on one core.
     on_step : callable, optional
         Called with (seconds of work done, total seconds, current work); both are estimates.
+    **fields
+        Fields of ``cross_validation`` by name, such as ``folds``.
 
     Returns
     -------
@@ -184,15 +207,16 @@ def compare(
     >>> comparison.verdict[0].startswith("Use ")
     True
     """
+    (dealing,) = with_fields("compare", fields, cross_validation)
     known = as_labels(labels)
     if len(table) != len(known.codes):
         raise DataError(f"the table has {len(table)} rows and there are {len(known.codes)} labels; they must match.")
     settings = {} if settings is None else settings
-    estimators = _build(methods, settings, priors, folds, repeats, seed)
+    estimators = _build(methods, settings, priors, dealing.seed)
     shares = None if priors is None else check_priors(priors, known.classes)
     weight = read_weights(sample_weight, known)
     origins = read_origins(labels_drawn, known)
-    split = _deal(known, origins, estimators, folds, repeats, seed, weight)
+    split = _deal(known, origins, estimators, dealing, weight)
     encoder = for_table(estimators[methods[0]], keep=tuple(keep))[:-1]  # the same for all methods
     columns = encoder[0].fit_transform(table, known)
     rows = split.rows
@@ -205,13 +229,23 @@ def compare(
         None if weight is None else weight[rows],
         shares,
         origins.words[rows],
-        n_jobs or 1,
+        dealing.n_jobs or 1,
     )
     if on_cost is not None:
         on_cost(*fits.cost)
     fits.run(on_step)
     notes = [*split.notes, *(f"{name} is left out: {reason}" for name, reason in fits.failures.items())]
-    entries = [_entry(fits, name, seed) for name in methods if name in fits.p]
+    entries = [
+        {
+            "name": name,
+            "uses_unlabelled": find_method(name).uses_unlabeled,
+            **_scores(fits, fits.p[name], dealing.seed),
+            "seconds": fits.seconds[name],
+            "settings": changed_settings(fits.estimators[name]),
+        }
+        for name in methods
+        if name in fits.p
+    ]
     if not entries:
         raise LabelError(f"no method could be fitted. {' '.join(notes)}")
     entries.sort(key=lambda entry: (-entry["accuracy"]["value"], entry["log_loss"]["value"]))
@@ -257,30 +291,26 @@ def _expected(fits: ComparedFits, name: str, origins: LabelOrigins, population: 
     if known is None:
         return None
     shares = dict(zip(fits.labels.classes.astype(str), fits.committee.shares_.tolist(), strict=True))
-    return {
-        "value": known.value,
-        "interval": list(known.interval),
-        "condition": condition(origins, population, shares),
-    }
+    assumed = condition(origins, population, shares)
+    return {"value": known.value, "interval": list(known.interval), "condition": assumed}
 
 
 def _deal(
     labels: Labels,
     origins: LabelOrigins,
     estimators: Mapping[str, Any],
-    folds: int | None,
-    repeats: int | None,
-    seed: int,
+    dealing: CrossValidation,
     weight: Array | None,
 ) -> Folds:
     """Return folds that hold out the labels that can tell the accuracy, or all labels if there are none."""
+    as_in_a_fit = dealing.folds is None
     effort = estimators[COMMITTEE].effort if COMMITTEE in estimators else "normal"
     usual, usual_repeats = folds_of(effort, int(labels.labeled.sum()))
     split = deal_folds(
         labels,
-        n_splits=folds or usual,
-        n_repeats=repeats or (usual_repeats if folds is None else 1),
-        seed=Committee.seed_of_folds(seed) if folds is None else seed,
+        n_splits=dealing.folds or usual,
+        n_repeats=dealing.repeats or (usual_repeats if as_in_a_fit else 1),
+        seed=Committee.seed_of_folds(dealing.seed) if as_in_a_fit else dealing.seed,
         weight=weight,
         max_unlabeled=MAX_UNLABELED,
         stratified=origins.stratified,
@@ -297,14 +327,9 @@ def _build(
     methods: Sequence[str],
     settings: Mapping[str, Mapping[str, Any]],
     priors: Mapping[Any, float] | None,
-    folds: int | None,
-    repeats: int | None,
     seed: int,
 ) -> dict[str, Any]:
     """Return the estimators, seeded, or raise if an argument of :func:`compare` is wrong."""
-    for name, value, minimum in (("folds", folds, 2), ("repeats", repeats, 1)):
-        if value is not None and not is_integer(value, minimum):
-            raise ParameterError(f"compare: {name}={value!r}; pass an integer of at least {minimum}.")
     if not methods or len(set(methods)) < len(methods):
         raise ParameterError("compare: name at least one method, and each once.")
     strangers = [name for name in settings if name not in methods]
@@ -317,17 +342,6 @@ def _build(
         if "priors" in estimator.get_params(deep=False):
             estimator.set_params(priors=priors)
     return estimators
-
-
-def _entry(fits: ComparedFits, name: str, seed: int) -> dict[str, Any]:
-    """Return the results of a method: every metric with its interval, its cost and its settings."""
-    return {
-        "name": name,
-        "uses_unlabelled": find_method(name).uses_unlabeled,
-        **_scores(fits, fits.p[name], seed),
-        "seconds": fits.seconds[name],
-        "settings": changed_settings(fits.estimators[name]),
-    }
 
 
 def _unlabeled(fits: ComparedFits, entries: list[dict[str, Any]], on_step: OnStep | None) -> dict[str, Any] | None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
 from deepsep.report.figures import tag, ticks
 from deepsep.study.study_models import ENSEMBLE_NN, in_order
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 Scale = Callable[[float], float]
-TEXT_COLOUR = "#333333"
 
 
 def figure_4(results: pd.DataFrame) -> str:
@@ -76,7 +73,7 @@ def figure_5(rounds: pd.DataFrame) -> str:
     parts.append(_text("accuracy (%) after each round; round 0 is the initial network", 10, 18))
     x = 10.0
     for name, dashes in (("network", "3 3"), ("moving average", "")):
-        parts.append(_path([(x, 36), (x + 26, 36)], stroke=TEXT_COLOUR, stroke_width=1.8, stroke_dasharray=dashes))
+        parts.append(_path([(x, 36), (x + 26, 36)], stroke="#333333", stroke_width=1.8, stroke_dasharray=dashes))
         parts.append(_text(name, x + 32, 40))
         x += 60 + 6.5 * len(name)
     for j, shuffle in enumerate(shuffles):
@@ -112,7 +109,7 @@ def _gridline(y: float, left: float, right: float, text: str) -> Markup:
 
 
 def _text(text: str, x: float, y: float, anchor: str | None = None) -> Markup:
-    return tag("text", text, x=x, y=y, text_anchor=anchor, fill=TEXT_COLOUR)
+    return tag("text", text, x=x, y=y, text_anchor=anchor, fill="#333333")
 
 
 def _file(width: float, height: float, alt: str, parts: Sequence[Markup]) -> str:

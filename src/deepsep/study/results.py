@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from scipy import stats
 
 from deepsep.core.arrays import Array
 from deepsep.evaluation.intervals import holm
-from deepsep.study.cells import Cell, read_report
+from deepsep.study.cells import LABELED_SIZES, Cell, read_report
 from deepsep.study.study_models import (
     ALL_ROWS,
     DEFAULTS_NAME,
@@ -22,11 +24,6 @@ from deepsep.study.study_models import (
     in_order,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-PAPER_SIZES = (35, 50, 125, 250, 500, 1250, 2500)
-
 # The averages of the paper's Table 1, in %.
 PAPER_AVERAGES: dict[str, tuple[float, ...]] = {
     "LightGBM": (33.61, 38.79, 47.21, 52.48, 56.22, 58.51, 60.15),
@@ -36,7 +33,6 @@ PAPER_AVERAGES: dict[str, tuple[float, ...]] = {
     "DeepSep-NN": (42.47, 44.17, 48.51, 53.50, 55.84, 57.85, 58.83),
     "DeepSep-Ensemble": (42.75, 44.57, 48.71, 53.26, 56.17, 58.31, 59.34),
 }
-
 
 RESULT_COLUMNS = [
     *("table", "shuffle", "labels", "method"),
@@ -63,8 +59,6 @@ CLAIMED_PAIRS = (
 
 def collect(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
     """Return one row per model, size and shuffle; every column but the seconds is deterministic."""
-    import pandas as pd
-
     rows = []
     for cell in cells:
         report = read_report(cell, folder)
@@ -76,8 +70,6 @@ def collect(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
 
 def rounds(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
     """Return the accuracy of network and moving average after every round of DeepSep (Figure 5 of the paper)."""
-    import pandas as pd
-
     rows = []
     for cell in cells:
         about = {"table": cell.table, "shuffle": cell.shuffle + 1, "labels": cell.labels, "variant": cell.variant}
@@ -88,8 +80,6 @@ def rounds(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
 
 def table_1(results: pd.DataFrame) -> pd.DataFrame:
     """Return accuracies in %, as in the paper's Table 1: one block per shuffle, averages last, one column per size."""
-    import pandas as pd
-
     pivot = results.pivot_table(index=["shuffle", "method"], columns="labels", values="accuracy") * 100
     average = pivot.groupby(level="method").mean()
     average.index = pd.MultiIndex.from_product([["Average"], average.index], names=["shuffle", "method"])
@@ -101,10 +91,8 @@ def table_1(results: pd.DataFrame) -> pd.DataFrame:
 
 def published_averages(sizes: Sequence[int]) -> pd.DataFrame:
     """Return the averages that the paper printed, for the sizes that it has."""
-    import pandas as pd
-
-    frame = pd.DataFrame.from_dict(PAPER_AVERAGES, orient="index", columns=list(PAPER_SIZES))
-    return frame[[size for size in PAPER_SIZES if size in sizes]]
+    frame = pd.DataFrame.from_dict(PAPER_AVERAGES, orient="index", columns=list(LABELED_SIZES))
+    return frame[[size for size in LABELED_SIZES if size in sizes]]
 
 
 def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMED_PAIRS) -> pd.DataFrame:
@@ -113,9 +101,6 @@ def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMED_PAI
     The shuffles share rows, so these p-values are optimistic; those of the corrected resampled t-test are added.
     Holm's correction is applied over the sizes of each pair.
     """
-    import pandas as pd
-    from scipy import stats
-
     wide = results.pivot_table(index=["labels", "shuffle"], columns="method", values="accuracy") * 100
     shared = float(results["shared_test_rows"].mean()) if "shared_test_rows" in results else np.nan
     rows: list[dict[str, Any]] = []
@@ -126,19 +111,13 @@ def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMED_PAI
         for size, both in wide[[better, worse]].dropna().groupby(level="labels"):
             gains = (both[better] - both[worse]).to_numpy()
             spread = gains.std(ddof=1) if len(gains) > 1 else np.nan
-            test = stats.ttest_1samp(gains, 0) if len(gains) > 1 and spread > 0 else None
-            p_corrected = np.nan if test is None else corrected_resampled_t(gains, shared)
-            tests.append(
-                {
-                    "claim": f"{better} over {worse}",
-                    "labels": size,
-                    "difference": gains.mean(),
-                    "sd": spread,
-                    "effect": gains.mean() / spread if test is not None else np.nan,
-                    "p": float(test.pvalue) if test is not None else np.nan,
-                    "p_corrected": p_corrected,
-                }
-            )
+            row = {"claim": f"{better} over {worse}", "labels": size, "difference": gains.mean(), "sd": spread}
+            row |= dict.fromkeys(("effect", "p", "p_corrected"), np.nan)
+            if spread > 0:
+                row["effect"] = gains.mean() / spread
+                row["p"] = float(stats.ttest_1samp(gains, 0).pvalue)
+                row["p_corrected"] = corrected_resampled_t(gains, shared)
+            tests.append(row)
         for p in ("p", "p_corrected"):
             for row, adjusted in zip(tests, holm([row[p] for row in tests]).tolist(), strict=True):
                 row[f"{p}_holm"] = adjusted
@@ -155,8 +134,6 @@ def corrected_resampled_t(gains: Sequence[float] | Array, shared: float) -> floa
     :math:`s^2 / J`. Nadeau and Bengio take the share of test rows for :math:`\rho`: where all rows are either trained
     on or tested on, :math:`\rho / (1 - \rho)` is the number of test rows over that of training rows.
     """
-    from scipy import stats
-
     values = np.asarray(gains, dtype=float)
     variance = (1 / len(values) + shared / (1 - shared)) * values.var(ddof=1)
     return float(2 * stats.t.sf(abs(values.mean()) / np.sqrt(variance), len(values) - 1))
@@ -167,8 +144,6 @@ def ablation(results: pd.DataFrame, variants: Iterable[str]) -> pd.DataFrame:
 
     Differences are from the published ensemble, in points, paired over the shuffles that have both.
     """
-    import pandas as pd
-
     columns = ["labels", "what", "accuracy", "difference", "sd", "shuffles"]
     changed = {f"{variant}: {ENSEMBLE_NN}": variant for variant in dict.fromkeys(variants)}
     wide = results.pivot_table(index=["labels", "shuffle"], columns="method", values="accuracy") * 100
@@ -215,39 +190,34 @@ def table_1_text(table: pd.DataFrame) -> str:
     """Return Table 1 for a terminal."""
     width = max(len(method) for _, method in table.index)
     lines = [f"{'shuffle':<7}  {'model':<{width}}  " + "  ".join(f"{size:>5}" for size in table.columns)]
-    for first, shuffle, method, values in _blocks(table):
-        lines += [""] * first
-        lines.append(
-            f"{shuffle if first else '':<7}  {method:<{width}}  " + "  ".join(f"{_cell(value):>5}" for value in values)
-        )
+    for is_first, shuffle, method, values in _lines(table):
+        lines += [""] * is_first
+        lines.append(f"{shuffle:<7}  {method:<{width}}  " + "  ".join(f"{value:>5}" for value in values))
     return "\n".join(lines) + "\n"
 
 
 def as_markdown(table: pd.DataFrame) -> str:
     """Return Table 1 in Markdown."""
-    head = f"| shuffle | model | {' | '.join(map(str, table.columns))} |\n|---|---|{'---|' * len(table.columns)}\n"
-    return head + "".join(
-        f"| {shuffle if first else ''} | {method} | {' | '.join(_cell(v) for v in values)} |\n"
-        for first, shuffle, method, values in _blocks(table)
-    )
+    lines = [f"| shuffle | model | {' | '.join(map(str, table.columns))} |", f"|{'---|' * (len(table.columns) + 2)}"]
+    lines += [f"| {shuffle} | {method} | {' | '.join(values)} |" for _, shuffle, method, values in _lines(table)]
+    return "\n".join(lines) + "\n"
 
 
 def as_latex(table: pd.DataFrame) -> str:
     """Return Table 1 in LaTeX, in the paper's layout."""
     lines = [r"\begin{tabular}{|l|l|" + "c " * len(table.columns) + "|}", r"\hline"]
     lines.append(r"Shuffle \# & Model & " + " & ".join(map(str, table.columns)) + r" \\")
-    for first, shuffle, method, values in _blocks(table):
-        lines += [r"\hline"] * first
-        lines.append(f"{shuffle if first else ''} & {method} & {' & '.join(_cell(v) for v in values)} \\\\")
+    for is_first, shuffle, method, values in _lines(table):
+        lines += [r"\hline"] * is_first
+        lines.append(f"{shuffle} & {method} & {' & '.join(values)} \\\\")
     return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
 
 
-def _blocks(table: pd.DataFrame) -> Iterable[tuple[bool, Any, str, list[float]]]:
+def _lines(table: pd.DataFrame) -> Iterator[tuple[bool, str, str, list[str]]]:
+    """Yield the cells of each line, and whether a shuffle begins with it, which is named there only."""
     previous: Any = None
     for (shuffle, method), values in zip(table.index, table.to_numpy().tolist(), strict=True):
-        yield shuffle != previous, shuffle, method, values
+        is_first = shuffle != previous
+        cells = ["–" if np.isnan(value) else f"{value:.2f}" for value in values]
+        yield is_first, str(shuffle) if is_first else "", method, cells
         previous = shuffle
-
-
-def _cell(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.2f}"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from deepsep.core.column_kinds import kind_of
 from deepsep.errors import DataError, DeepSepError
@@ -16,9 +17,6 @@ from deepsep.evaluation.out_of_fold import in_parallel
 from deepsep.files.atomic import writing
 from deepsep.study.cells import LABELED_SIZES, Cell, RowPlan, is_done, plan, run_cell
 from deepsep.study.study_models import DEFAULT_METHODS, changed_defaults, parameters
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TUNING_TRIALS = 10
 
@@ -51,43 +49,21 @@ class Experiment:
 
 
 def prepare(
-    name: str,
-    frame: pd.DataFrame,
-    folder: Path,
+    name: str,  # of the table in the results
+    frame: pd.DataFrame,  # the features and the column of classes; rows without a class are left out
+    folder: Path,  # of the results
     *,
     label: str = "label",
-    labels: Sequence[int] = LABELED_SIZES,
+    labels: Sequence[int] = LABELED_SIZES,  # sizes of the labelled sets
     shuffles: int = 5,
-    methods: Sequence[str] = DEFAULT_METHODS,
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    trials: int = TUNING_TRIALS,
+    methods: Sequence[str] = DEFAULT_METHODS,  # see :func:`deepsep.study.study_models.build_study_model`
+    settings: Mapping[str, Mapping[str, Any]] | None = None,  # changed ones, by method
+    trials: int = TUNING_TRIALS,  # fits for tuning every method on the validation rows; 0: no tuning
     validation: int = 100,
     test_per_class: int = 956,
-    ablation: bool = False,
+    ablation: bool = False,  # whether to add variants of DeepSep, at 35, 50, 125 and 500 labels
 ) -> Experiment:
-    """List the cells of an experiment, and write its table to the folder where the workers read it.
-
-    Parameters
-    ----------
-    name : str
-        Name of the table in the results.
-    frame : DataFrame
-        The features and the column ``label``. Rows without a label are left out.
-    folder : Path
-        Folder of the results.
-    labels, shuffles, methods
-        Sizes of the labelled sets, number of shuffles, and names from :func:`deepsep.methods`; "deepsep" and
-        "tsvm" have the published settings, "tsvm-250" 250 unlabelled rows and "linear-svm" none, "deepsep-defaults" the
-        defaults of this library.
-    settings : mapping, optional
-        Method → settings to change.
-    trials : int
-        Fits for tuning every method on the validation rows; 0: no tuning.
-    validation, test_per_class : int
-        Number of validation rows, and of test rows per class.
-    ablation : bool
-        Whether to add variants of DeepSep, at 35, 50, 125 and 500 labels.
-    """
+    """List the cells of an experiment, and write its table to the folder where the workers read it."""
     ablation_sizes = (35, 50, 125, 500)
     if label not in frame:
         raise DataError(f"the table has no column {label!r}; it has {', '.join(map(repr, frame.columns[:10]))}.")
@@ -135,21 +111,9 @@ def _configuration(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run(experiment: Experiment, *, jobs: int = 1, on_cell: Callable[[], object] | None = None) -> None:
-    """Fit every cell that is not finished.
+    """Fit every cell that is not finished, in ``jobs`` processes; raise if cells failed, after all others are finished.
 
-    Parameters
-    ----------
-    experiment : Experiment
-        The result of :func:`prepare`.
-    jobs : int
-        Number of processes.
-    on_cell : callable, optional
-        Called after each cell, for example to advance a progress bar.
-
-    Raises
-    ------
-    DeepSepError
-        If cells failed; all others are finished all the same.
+    ``on_cell`` is called after each cell.
     """
     pending, failures = experiment.pending, []
     tasks = ((attempt, (cell, experiment.table, experiment.cells_folder)) for cell in pending)
@@ -199,6 +163,4 @@ def table_digest(frame: pd.DataFrame) -> str:
 
 
 def _kind(column: pd.Series[Any]) -> str:
-    import pandas as pd
-
     return "category" if isinstance(column.dtype, pd.CategoricalDtype) else kind_of(column)

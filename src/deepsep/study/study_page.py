@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from deepsep.files.atomic import replace_file
 from deepsep.study import results
-from deepsep.study.cells import Cell, RowPlan, is_done, read_report
+from deepsep.study.cells import Cell, is_done, read_report
 from deepsep.study.curves import figure_4, figure_5
 from deepsep.study.results import as_markdown, published_averages
 from deepsep.study.running import Experiment
 from deepsep.study.study_models import in_order
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -32,17 +31,13 @@ class StudyResults:
     seconds: pd.DataFrame  # seconds per fit by method: mean, slowest and total
 
 
-def page(
-    study: StudyResults,
-    plan: RowPlan,
-    cells: Sequence[Cell],
-    missing: int,  # number of unfinished cells
-    about: str,  # description of the table; may be empty
-    command: str,  # may be empty
-    published: bool,  # whether to show the paper's averages next to ours
-) -> str:
-    """Return the page in Markdown."""
+def page(study: StudyResults, experiment: Experiment, about: str, command: str, published: bool) -> str:
+    """Return the page in Markdown; the other arguments are those of :func:`write`."""
+    plan, cells, missing = experiment.plan, experiment.cells, len(experiment.pending)
     shuffles, trials = len({cell.shuffle for cell in cells}), cells[0].trials
+    tuning = f"Every method is tuned with {trials} fits on the validation rows."
+    if not trials:
+        tuning = "Nothing is tuned; the validation rows are not used."
     shared = float(study.results["shared_test_rows"].mean())
     models = study.results[study.results["method"].isin(study.table_1.index.unique("method"))]
     lines = [f"# The experiment on {cells[0].table}", ""]
@@ -50,7 +45,7 @@ def page(
     lines += ["Made with:", "", f"    {command}", ""] if command else []
     lines += [
         f"{shuffles} shuffles; {plan.validation} validation rows; {plan.test_per_class} test rows per class, which "
-        f"are also the unlabelled rows. {_tuning(trials)}",
+        f"are also the unlabelled rows. {tuning}",
         "",
         *(f"- {notice}" for notice in plan.notices),
     ]
@@ -90,15 +85,12 @@ def spread_table(results: pd.DataFrame, column: str) -> str:
     """Return the mean of a column and its standard deviation over the shuffles: a row per model, a column per size."""
     both = results.groupby(["method", "labels"])[column].agg(["mean", "std"]) * 100
 
-    def cell(name: str, size: int) -> str:
-        if (name, size) not in both.index:
+    def cell(row: Any) -> str:
+        if row["mean"] != row["mean"]:
             return "–"
-        mean, deviation = both.loc[(name, size)]
-        if mean != mean:
-            return "–"
-        return f"{mean:.2f}" + ("" if deviation != deviation else f" ± {deviation:.1f}")
+        return f"{row['mean']:.2f}" + ("" if row["std"] != row["std"] else f" ± {row['std']:.1f}")
 
-    return _grid("model", in_order(results["method"].unique()), sorted(results["labels"].unique()), cell)
+    return _grid("model", both.loc[in_order(both.index.unique(0))], cell)
 
 
 def published_table(study: StudyResults) -> str:
@@ -113,19 +105,15 @@ def claims_table(claims: pd.DataFrame) -> str:
     Without the corrected resampled t-test, which needs the share of test rows that shuffles have in common, there is
     one p-value in the brackets.
     """
-    rows = claims.set_index(["claim", "labels"])
 
-    def cell(claim: str, size: int) -> str:
-        if (claim, size) not in rows.index:
-            return "–"
-        row = rows.loc[(claim, size)]
+    def cell(row: Any) -> str:
         if row["p_holm"] != row["p_holm"]:
             return f"{row['difference']:+.2f}"
         mark = "**" if row["p_holm"] < 0.05 else ""
         ps = [f"{row[p]:.3f}" for p in ("p_holm", "p_corrected_holm") if row[p] == row[p]]
         return f"{mark}{row['difference']:+.2f}{mark} ({', '.join(ps)})"
 
-    grid = _grid("", list(claims["claim"].unique()), sorted(claims["labels"].unique()), cell)
+    grid = _grid("", claims.set_index(["claim", "labels"]), cell)
     return (
         f"{grid}\n\nDifference in points; in brackets Holm's p over the sizes by the paired t-test, bold where it is "
         "below .05, and by the corrected resampled t-test (Nadeau and Bengio 2003), which allows for the test rows "
@@ -135,43 +123,35 @@ def claims_table(claims: pd.DataFrame) -> str:
 
 def ablation_table(ablation: pd.DataFrame) -> str:
     """Return the ablation in Markdown, one row per variant, one column per size."""
-    rows = ablation.set_index(["what", "labels"])
 
-    def cell(variant: str, size: int) -> str:
-        if (variant, size) not in rows.index:
-            return "–"
-        row = rows.loc[(variant, size)]
+    def cell(row: Any) -> str:
         no_spread = row["sd"] != row["sd"] or not (row["sd"] or row["difference"])
         return f"{row['accuracy']:.2f}" + ("" if no_spread else f" ({row['difference']:+.2f} ± {row['sd']:.2f})")
 
-    grid = _grid("DeepSep", list(ablation["what"].unique()), sorted(ablation["labels"].unique()), cell)
+    grid = _grid("DeepSep", ablation.set_index(["what", "labels"]), cell)
     return (
         f"{grid}\n\nAccuracy in % at each number of labels; in brackets the difference from the published settings in "
         "points, with its standard deviation over the shuffles."
     )
 
 
-def _grid(corner: str, down: Sequence[str], across: Sequence[int], cell: Callable[[str, int], str]) -> str:
-    lines = [f"| {corner} | {' | '.join(map(str, across))} |", f"|{'---|' * (len(across) + 1)}"]
-    lines += [f"| {name} | {' | '.join(cell(name, size) for size in across)} |" for name in down]
+def _grid(corner: str, rows: pd.DataFrame, cell: Callable[[Any], str]) -> str:
+    """Return rows with two index levels in Markdown: the first level goes down, the second across."""
+    sizes = sorted(rows.index.unique(1))
+    lines = [f"| {corner} | {' | '.join(map(str, sizes))} |", f"|{'---|' * (len(sizes) + 1)}"]
+    for name in rows.index.unique(0):
+        cells = [cell(rows.loc[(name, size)]) if (name, size) in rows.index else "–" for size in sizes]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _tuning(trials: int) -> str:
-    if trials:
-        return f"Every method is tuned with {trials} fits on the validation rows."
-    return "Nothing is tuned; the validation rows are not used."
 
 
 def _markdown(frame: pd.DataFrame, note: str) -> str:
     names = [str(name) for name in frame.columns]
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    lines += [f"| {' | '.join(map(_format, row))} |" for row in frame.itertuples(index=False)]
+    for row in frame.itertuples(index=False):
+        cells = [f"{value:.2f}" if isinstance(value, float) else str(value) for value in row]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, *(["", note] if note else [])])
-
-
-def _format(value: Any) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def gather(experiment: Experiment) -> StudyResults | None:
@@ -196,8 +176,6 @@ def gather(experiment: Experiment) -> StudyResults | None:
 
 
 def _seconds(cells: list[Cell], folder: Path) -> pd.DataFrame:
-    import pandas as pd
-
     rows = [(cell.method, read_report(cell, folder)["seconds"]) for cell in cells]
     frame = pd.DataFrame(rows, columns=["method", "seconds"]).groupby("method", sort=False)["seconds"]
     return frame.agg(fits="count", mean="mean", slowest="max", total="sum").round(2).reset_index()
@@ -208,23 +186,11 @@ def write(
     experiment: Experiment,
     folder: Path,
     *,
-    about: str = "",
+    about: str = "",  # description of the table, and the command that was run, for the page
     command: str = "",
-    published: bool = False,
+    published: bool = False,  # whether to show the paper's averages next to ours
 ) -> dict[str, Path]:
-    """Write the results to a folder, each file atomically, and return the paths by file name.
-
-    Parameters
-    ----------
-    study, experiment
-        The results, and the experiment they come from.
-    folder : Path
-        Folder to write to.
-    about, command : str
-        Description of the table, and the command that was run; both appear on the page.
-    published : bool
-        Whether to show the paper's averages next to ours.
-    """
+    """Write the results to a folder, each file completely or not at all, and return the paths by file name."""
     table = study.table_1
     files: dict[str, str] = {
         "table.csv": study.results.to_csv(index=False),
@@ -239,9 +205,7 @@ def write(
         files["figure5.svg"] = figure_5(study.rounds)
     if len(study.ablation):
         files["ablation.csv"] = study.ablation.to_csv(index=False)
-    files["summary.md"] = page(
-        study, experiment.plan, experiment.cells, len(experiment.pending), about, command, published
-    )
+    files["summary.md"] = page(study, experiment, about, command, published)
     for name, text in files.items():
         replace_file(folder / name, text.encode())
     return {name: folder / name for name in files}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from deepsep.evaluation.intervals import METRIC_NAMES
-from deepsep.report.wording import join_words, percent, points, span
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from deepsep.report.wording import join_words, percent, points, span, with_ends
 
 POPULATIONS = {"given": "the given shares", "estimated": "the shares that the committee estimates"}
 
@@ -54,8 +52,11 @@ def _unlabeled(tested: dict[str, Any] | None) -> list[str]:
         return ["Whether unlabelled rows help was not tested: no method uses them, or there are none."]
     sentences = []
     if tested["without"] is not None:
-        what = f"{tested['method']} with them against without"
-        sentences.append(f"{_helped(tested['without'])}: {what}, {_gap(tested['without'])}.")
+        low, high = tested["without"]["interval"]
+        start = "These labels do not show whether the unlabelled rows helped"
+        if low > 0 or high < 0:
+            start = f"The unlabelled rows {'helped' if low > 0 else 'hurt'}"
+        sentences.append(f"{start}: {tested['method']} with them against without, {_gap(tested['without'])}.")
     if tested["labels_alone"] is not None:
         gap = tested["against_labels_alone"]
         low, high = gap["interval"]
@@ -67,22 +68,12 @@ def _unlabeled(tested: dict[str, Any] | None) -> list[str]:
     return sentences
 
 
-def _helped(gap: dict[str, Any]) -> str:
-    low, high = gap["interval"]
-    if low > 0:
-        return "The unlabelled rows helped"
-    return "The unlabelled rows hurt" if high < 0 else "These labels do not show whether the unlabelled rows helped"
-
-
 def _gap(gap: dict[str, Any]) -> str:
-    low, high = gap["interval"]
-    return f"{points(gap['difference'])} points, 90 % interval {points(low)} to {points(high)}"
+    return with_ends(gap["difference"], gap["interval"])
 
 
 def comparison_frame(comparison: dict[str, Any]) -> pd.DataFrame:
     """Return one row per method, with the ends of the intervals in separate columns."""
-    import pandas as pd
-
     rows = []
     for entry in comparison["methods"]:
         row: dict[str, Any] = {"method": entry["name"], "uses_unlabelled": entry["uses_unlabelled"]}

@@ -19,17 +19,12 @@ MAX_PHRASE_LENGTH = 36  # characters of a question and its answer in a name
 
 
 def count_answers(
-    X: Any,  # (n, answers), one-hot
-    labels: Array,  # (n,), segment of each row; -1 for none
-    questions: Sequence[Question],  # in the order of the columns of X
-    n_segments: int,
-    weight: Array | None = None,  # (n,)
+    X: Any, labels: Array, questions: Sequence[Question], n_segments: int, weight: Array | None = None
 ) -> tuple[Array, Array]:
     """Count, per segment, the respondents who gave each answer, and those who answered its question at all.
 
-    Returns
-    -------
-    gave, answered : arrays (k, answers)
+    X is one-hot, (n, answers), in the order of the questions, and ``labels`` are the segments of its rows, -1 for none.
+    Both results are (segments, answers).
     """
     placed = labels >= 0
     member = np.zeros((len(labels), n_segments))
@@ -52,11 +47,6 @@ def make_profiles(gave: Array, answered: Array, questions: Sequence[Question]) -
     ``overall`` is the same share among all respondents; ``lift`` is the first divided by the second. ``telling`` =
     share · log(lift) measures how well an answer sets the segment apart: it is a term of the Kullback–Leibler
     divergence between the answers of the segment and those of everyone, negative for answers that are rarer in it.
-
-    Returns
-    -------
-    DataFrame
-        Columns segment, question, answer, share, overall, lift, telling.
     """
     share = _ratio(gave, answered)
     overall = np.broadcast_to(_ratio(gave.sum(axis=0), answered.sum(axis=0)), share.shape)

@@ -28,25 +28,13 @@ def compare_k(
     n_refits: int = 4,
     max_rows: int = 3_000,
 ) -> pd.DataFrame:
-    """Compare numbers of segments by refitting on random subsets of the respondents.
+    """Compare numbers of segments by refits on random subsets: the table of :meth:`deepsep.SurveySegments.compare_k`.
 
     Of more than 3,000 respondents, 3,000 are drawn: more would change the figures little. Each of four refits uses a
-    new random 80 % of them and its own seed.
+    new random 80 % of them and its own seed. Weights count in the refits and in both figures.
 
-    ``perplexity`` is measured on the held-out 20 %: a random half of each respondent's answers gives the mix of
-    segments, from which the model predicts the other half. A perplexity of p means that it is as unsure as between p
-    equally likely answers; lower is better. (scikit-learn's ``perplexity`` is a bound with a penalty for every segment;
-    with few held-out rows it grows with k on any data.)
-
-    ``stability`` compares the segments that the refits give to *all* respondents: the adjusted Rand index, averaged
-    over the pairs of refits. 1 means the same segments for every sample and seed, 0 means chance. Weights count in the
-    refits and in both figures.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by k, with the columns perplexity, perplexity_std (over the refits), gain and stability. ``gain`` is
-        the fall in perplexity from one segment to k, as a share of the largest fall in the table.
+    A perplexity of p means that a model is as unsure as between p equally likely answers. (scikit-learn's
+    ``perplexity`` is a bound with a penalty for every segment; with few held-out rows it grows with k on any data.)
     """
     if X.shape[0] > max_rows:
         drawn = np.sort(rng.permutation(X.shape[0])[:max_rows])

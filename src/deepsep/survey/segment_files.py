@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from deepsep._version import __version__
-from deepsep.errors import DataError
+from deepsep.errors import DataError, listed
 from deepsep.evaluation.frames import check_id_name
 from deepsep.files.atomic import install
-from deepsep.files.saving import save
+from deepsep.files.saving import model_files
 from deepsep.survey.answer_profiles import dump_names, suggest_names
 from deepsep.survey.choosing_k import reason_for_k
 from deepsep.survey.questions import read_column, unknown_answers
@@ -93,11 +92,7 @@ def write_segments(
     }
     if render is not None:
         files[PAGE_FILE] = render(summary).encode()
-    with tempfile.TemporaryDirectory() as place:
-        save(model, Path(place) / MODEL_FOLDER)
-        for file in sorted((Path(place) / MODEL_FOLDER).rglob("*")):
-            if file.is_file():
-                files[f"{MODEL_FOLDER}/{file.relative_to(Path(place) / MODEL_FOLDER).as_posix()}"] = file.read_bytes()
+    files |= {f"{MODEL_FOLDER}/{name}": content for name, content in model_files(model).items()}
     install(files, target, own=(RESPONDENTS_FILE, PROFILES_FILE, NAMES_FILE, SUMMARY_FILE, PAGE_FILE, MODEL_FOLDER))
     return summary
 
@@ -152,17 +147,20 @@ def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, i
 def summarize_segments(model: SurveySegments) -> dict[str, Any]:
     """Return the segments as plain values, for the command line and summary.json."""
     weight = model.weight_
+    counting = np.ones(len(model.labels_)) if weight is None else weight
     segments, suggested = [], suggest_names(model.profiles_, model.n_segments_)
     for k, name in enumerate(model.segment_names_):
-        top = model.profiles_[model.profiles_["segment"] == k].head(5)
+        top, own = model.profiles_[model.profiles_["segment"] == k].head(5), model.labels_ == k
         segments.append(
             {
                 "segment": k,
                 "name": name,
                 "suggested": suggested[k],
-                "size": int((model.labels_ == k).sum()),
-                "share": float(model.sizes_[k] / (len(model.labels_) if weight is None else weight.sum())),
-                "mean_probability": _mean(model.probability_, weight, model.labels_ == k),
+                "size": int(own.sum()),
+                "share": float(model.sizes_[k] / counting.sum()),
+                "mean_probability": float(np.average(model.probability_[own], weights=counting[own]))
+                if counting[own].any()
+                else None,
                 "telling": top[["question", "answer", "share", "overall", "lift"]].to_dict("records"),
             }
         )
@@ -181,13 +179,6 @@ def summarize_segments(model: SurveySegments) -> dict[str, Any]:
         "compared": None if scores is None else scores.reset_index().to_dict("records"),
         "reason": None if scores is None else reason_for_k(scores),
     }
-
-
-def _mean(values: Any, weight: Any, members: Any) -> float | None:
-    """Return the weighted mean over the members; None if they have no weight."""
-    if not (members if weight is None else weight[members]).any():
-        return None
-    return float(np.average(values[members], weights=None if weight is None else weight[members]))
 
 
 @dataclass(frozen=True)
@@ -218,7 +209,7 @@ class Assigned:
         sentences = []
         if self.absent:
             sentences.append(
-                f"{len(self.absent)} questions of the segments are not in the table: {_listed(self.absent)}. They "
+                f"{len(self.absent)} questions of the segments are not in the table: {listed(self.absent)}. They "
                 "count as not answered."
             )
         if self.unknown:
@@ -226,7 +217,7 @@ class Assigned:
             shown = [f"{name}: {next(iter(answers))!r}" for name, answers in self.unknown.items()]
             sentences.append(
                 f"{cells:,} answers to {len(self.unknown)} questions were rare or absent when the segments were found, "
-                f"and do not count: {_listed(shown)}."
+                f"and do not count: {listed(shown)}."
             )
         without = int(self.table["segment"].isna().sum())
         if without:
@@ -279,8 +270,8 @@ def assign_segments(model: SurveySegments, answers: Any, *, ids: Any = None, id_
     absent = [name for name in questions if name not in frame.columns]
     if len(absent) == len(questions):
         raise DataError(
-            f"the table has none of the {len(questions)} questions of the segments, such as {_listed(questions)}. Its "
-            f"columns are {_listed(list(frame.columns))}."
+            f"the table has none of the {len(questions)} questions of the segments, such as {listed(questions)}. Its "
+            f"columns are {listed(list(frame.columns))}."
         )
     columns = list(getattr(model, "feature_names_in_", map(str, range(model.n_features_in_))))
     same = frame.reindex(columns=[name for name in columns if name in frame.columns])
@@ -299,8 +290,3 @@ def assign_segments(model: SurveySegments, answers: Any, *, ids: Any = None, id_
         unknown,
         [name for name in frame.columns if name not in questions],
     )
-
-
-def _listed(names: list[str], most: int = 5) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -173,7 +173,8 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
             if self.n_segments == "auto":
                 self.k_scores_ = self._compare(used, rng, counted, on_step)
             k = int(self.n_segments) if self.k_scores_ is None else choose_k(self.k_scores_)
-            self.lda_ = fit_lda(used, k, seeds=self._seeds(rng), max_iter=self.max_iter, sample_weight=counted)
+            seeds = rng.integers(2**31 - 1, size=self.n_init)
+            self.lda_ = fit_lda(used, k, seeds=seeds, max_iter=self.max_iter, sample_weight=counted)
             proportions = self.lda_.transform(rows)
         self.n_segments_ = k
         self._answers, self._weight = rows.astype(np.int8), weight
@@ -260,13 +261,9 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         low_high = isinstance(self.k_range, Sequence) and len(self.k_range) == 2
         holds = low_high and all(is_integer(end, 2) for end in self.k_range) and self.k_range[0] <= self.k_range[1]
         require(self, "k_range", holds, "the smallest and the largest number of segments, such as (2, 8)")
-        text = self.separator is None or (isinstance(self.separator, str) and self.separator.strip())
-        require(
-            self,
-            "separator",
-            bool(text) or isinstance(self.separator, dict),
-            'text such as ";", "auto", None, or a dict of column to text',
-        )
+        text = isinstance(self.separator, str) and bool(self.separator.strip())
+        known = text or self.separator is None or isinstance(self.separator, dict)
+        require(self, "separator", known, 'text such as ";", "auto", None, or a dict of column to text')
         for name in ("min_count", "n_init", "max_iter"):
             require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
 
@@ -342,9 +339,6 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
-    def _seeds(self, rng: np.random.Generator) -> Array:
-        return rng.integers(2**31 - 1, size=self.n_init)
-
     def _compare(
         self, rows: Any, rng: np.random.Generator, weight: Array | None, on_step: OnStep | None = None
     ) -> pd.DataFrame:
@@ -368,15 +362,9 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         self.perplexity_ = float(self.lda_.bound_)
         self.n_iter_ = self.lda_.n_iter_
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_segments_
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = tags.input_tags.string = tags.input_tags.allow_nan = True
         return tags
 
     # -- saving ----------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,16 @@ from deepsep.core.column_kinds import ColumnType
 from deepsep.errors import DataError
 from deepsep.table.arrow_frames import checked
 from deepsep.table.column_types import WHOLE_NUMBER, trimmed, typed
-from deepsep.table.columns import tidied
+from deepsep.table.columns import as_frame, tidied
 from deepsep.table.dates import DateColumn
 from deepsep.table.excel import read_cells, sheet_frame
-from deepsep.table.external import ExternalRows
 from deepsep.table.locations import (
     MEMORY_GROWTH,
     FileType,
     Kind,
     Named,
     Place,
+    SeveralFiles,
     check_memory,
     file_type,
     file_types,
@@ -35,7 +36,7 @@ from deepsep.table.locations import (
 )
 from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.source import Names, Pairs, Source, Types
+from deepsep.table.source import ExternalRows, Names, Pairs, Source, TableInMemory, Types
 from deepsep.table.spss import read_spss
 from deepsep.table.text import TextFormat, check_unique
 
@@ -58,7 +59,7 @@ class TableFile(Source):
         self.cells = pd.DataFrame()  # all cells of an Excel or SPSS file, which cannot be read in part
         self.bytes_needed = 0.0  # memory to read all rows, if they are not in memory yet
         self._schema: Any = None
-        self._integers: dict[str, bool] = {}
+        self.integers: dict[str, bool] = {}  # whether all identifiers in a column of a text file are plain integers
         self._frames: dict[str | None, pd.DataFrame] = {}
         with readable(path):
             if self.kind == "text":
@@ -104,10 +105,6 @@ class TableFile(Source):
         with readable(self.path):
             yield from self._slices(rows, list(columns), (), None)
 
-    def typed_frame(self, cells: Any, types: Types, unconverted: Sequence[str | None]) -> pd.DataFrame:
-        """Return cells of a text file as a DataFrame of typed columns."""
-        return pd.DataFrame(self._typed(cells, types, unconverted, {}).to_pandas())
-
     def tables(self, rows: int, columns: Names, types: Types, id: str | None = None, dictionaries: Names = ()) -> Pairs:
         """Yield tables of ``rows`` rows (the last may be shorter): Arrow's, but for Excel and SPSS files DataFrames.
 
@@ -120,30 +117,27 @@ class TableFile(Source):
             done = 0
             for table in self._slices(rows, list(columns), dictionaries, id):
                 if self.form is not None:
-                    table = self._typed(table, types, (id,), examined)
+                    table = self.typed(table, types, (id,), examined)
                     if id is not None and self.plain_integers(id):
                         integers = pc.cast(pc.utf8_trim_whitespace(table[id]), pa.int64())
                         table = table.set_column(table.column_names.index(id), id, integers)
                 done += len(table)
                 yield table, min(done / max(self.rows_at_most, 1), 1.0)
 
-    def _typed(self, cells: Any, types: Types, unconverted: Sequence[str | None], examined: Mapping[str, Any]) -> Any:
+    def typed(
+        self, cells: Any, types: Types, unconverted: Sequence[str | None], examined: Mapping[str, Any] | None = None
+    ) -> Any:
         """Return cells of a text file as an Arrow table; ``examined`` are columns known from the whole file."""
         assert self.form is not None
         columns = {}
         for name in cells.column_names:
             if name in unconverted:
                 columns[name] = cells[name]
-            elif name in examined:
+            elif examined and name in examined:
                 columns[name] = examined[name].read(trimmed(cells[name]))
             else:
-                columns[name] = typed(
-                    cells[name],
-                    name,
-                    wanted=types.get(name),
-                    delimiter=self.form.delimiter,
-                    dayfirst=self.reading.dayfirst,
-                )
+                style: Any = {"delimiter": self.form.delimiter, "dayfirst": self.reading.dayfirst}
+                columns[name] = typed(cells[name], name, wanted=types.get(name), **style)
         return pa.table(columns)
 
     @property
@@ -160,18 +154,14 @@ class TableFile(Source):
         kind = self._schema.field(name).type
         return kind.value_type if pa.types.is_dictionary(kind) else kind
 
-    def keep_text(self, name: str) -> None:
-        """Read the identifiers of a text file as text."""
-        self._integers[name] = False
-
     def plain_integers(self, name: str) -> bool:
         """Whether every cell of a column of a text file is a plain integer, so that all batches have the same type."""
-        if name not in self._integers:
-            self._integers[name] = all(
+        if name not in self.integers:
+            self.integers[name] = all(
                 pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(table[name]), WHOLE_NUMBER)).as_py()
                 for table in self._pieces([name])
             )
-        return self._integers[name]
+        return self.integers[name]
 
     def _examine(self, types: Mapping[str, ColumnType]) -> dict[str, NumberStyle | DateColumn]:
         """Return how each column of numbers or dates in a text file is read, after a pass over all rows."""
@@ -192,9 +182,8 @@ class TableFile(Source):
             for name in doubtful:
                 numbers[name].examine(trimmed(table[name]))
         examined = numbers | dates
-        for name in types:
-            if name in examined:
-                examined[name].report(wanted=True)
+        for name in [name for name in types if name in examined]:
+            examined[name].report(wanted=True)
         return examined
 
     def _pieces(self, columns: list[str]) -> Iterator[Any]:
@@ -252,12 +241,30 @@ class OpenFiles:
         return self.kind not in ("excel", "spss")
 
 
-Opened = OpenFiles | ExternalRows
+Opened = OpenFiles | ExternalRows | TableInMemory
 
 
-def open_table(named: Named | Opened, reading: Reading = AS_DETECTED, max_bytes: int | None = None) -> Opened:
-    """Open the files of a table; external rows are returned as they are, since each use opens them again."""
-    return named if isinstance(named, ExternalRows) else open_files(named, reading, max_bytes)
+def open_table(named: Any, reading: Reading = AS_DETECTED, max_bytes: int | None = None) -> Opened:
+    """Open the files of a table, or a DataFrame.
+
+    External rows are returned as they are, since each use opens them again.
+    """
+    if isinstance(named, ExternalRows | TableInMemory):
+        return named
+    named = list(named) if isinstance(named, Iterator | Set) else named
+    several = isinstance(named, list | tuple)
+    paths = several and all(isinstance(each, str | os.PathLike) for each in named)
+    if paths or isinstance(named, str | os.PathLike | SeveralFiles | OpenFiles):
+        return open_files(named, reading, max_bytes)
+    is_column = hasattr(named, "to_frame")
+    if several or is_column or not (hasattr(named, "__arrow_c_stream__") or hasattr(named, "__array__")):
+        parts = " and ".join(dict.fromkeys(type(each).__name__ for each in named)) if several else ""
+        raise DataError(
+            "a table is a path, a list of paths, a DataFrame or a Query, but this is "
+            f"{type(named).__name__}{f' of {parts}' if parts else ''}. Pass one table; several DataFrames can be "
+            "joined with pandas.concat."
+        )
+    return TableInMemory(as_frame(named))
 
 
 def open_files(named: Named | OpenFiles, reading: Reading = AS_DETECTED, max_bytes: int | None = None) -> OpenFiles:
@@ -293,7 +300,7 @@ def same_identifiers(tables: Sequence[TableFile], id: str) -> None:
     tables = [table for table in tables if table.form is not None and id in table.names]
     if not all(table.plain_integers(id) for table in tables):
         for table in tables:
-            table.keep_text(id)
+            table.integers[id] = False
 
 
 def _is_text(kind: Any) -> bool:

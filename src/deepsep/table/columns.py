@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,16 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep.core.column_kinds import ColumnType, kind_of
 from deepsep.core.labels import as_labels
-from deepsep.errors import DataError, Setting, warn
+from deepsep.errors import DataError, Setting, listed, warn
 from deepsep.table.column_types import LEADING_ZERO, MISSING_WORDS, identifiers_of, labels_of
 from deepsep.table.dates import DATE_PATTERN, OTHER_DATE, DateColumn
 from deepsep.table.leaks import one_sided
 from deepsep.table.locations import closest, find_column
 
-ID_NAME = re.compile(
-    r"(^|[\W_])(id|uuid|guid|key|idx|index|rowid|row|nr|no|number)$|[a-z](Id|ID|Key|Nr|No)$", re.IGNORECASE
-)
-ID_VALUE = re.compile(r"[^@\s]+@[^@\s]+\.\w+|[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{24,64}", re.IGNORECASE)
 MAX_SHOWN_NAMES = 8  # names in a message
 MAX_CELL_CHARACTERS = 10_000  # most characters of a cell that are used
 
@@ -163,10 +159,8 @@ def as_frame(X: Any) -> pd.DataFrame:
         frame = pa.table(X).to_pandas()
     else:
         values = np.asarray(X)
-        if values.ndim != 2:
-            raise DataError(
-                f"expected a table with rows and columns, but got {values.ndim} dimensions. Pass a DataFrame."
-            )
+        if (n := values.ndim) != 2:
+            raise DataError(f"expected a table with rows and columns, but got {n} dimensions. Pass a DataFrame.")
         frame = pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
     names = [str(name) for name in frame.columns]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -372,6 +366,8 @@ def _useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) -
 
     ``values`` are the cells of the column converted to its type.
     """
+    id_name = r"(^|[\W_])(id|uuid|guid|key|idx|index|rowid|row|nr|no|number)$|[a-z](Id|ID|Key|Nr|No)$"
+    id_value = r"[^@\s]+@[^@\s]+\.\w+|[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{24,64}"
     min_distinct_values = 20  # number of values from which "all different" is informative
     counter = 2.0  # distinct integers that fill at least half their range are row numbers
     words = 5  # values of at least this many words are text, not names
@@ -386,10 +382,14 @@ def _useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) -
         return ""
     if kind == "number" and pd.api.types.is_integer_dtype(column) and distinct == len(values):
         span = float(given.max()) - float(given.min()) + 1
-        return "identifier" if span <= counter * len(values) or ID_NAME.search(str(column.name)) else ""
+        named_so = re.search(id_name, str(column.name), re.IGNORECASE)
+        return "identifier" if span <= counter * len(values) or named_so else ""
     if kind == "text":
         some = given.sample(min(len(given), 1_000), random_state=0)
-        if some.nunique() > min_distinct_values and _share_like(ID_VALUE.fullmatch, some) > nearly_all:
+        if (
+            some.nunique() > min_distinct_values
+            and _share_like(re.compile(id_value, re.IGNORECASE).fullmatch, some) > nearly_all
+        ):
             return "identifier"
         dates = _share_like(OTHER_DATE.match, some) > nearly_all
         if distinct >= nearly_all * len(given) and some.str.count(r"\S+").median() < words and not dates:
@@ -406,16 +406,12 @@ def _share_like(match: Callable[[str], object], text: pd.Series[Any]) -> float:
 # -- messages --------------------------------------------------------------------------------------------------
 
 
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:MAX_SHOWN_NAMES])) + (
-        f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
-    )
+def _names(names: Iterable[str]) -> str:
+    return listed(map(repr, names), MAX_SHOWN_NAMES)
 
 
 def _reasons(left_out: dict[str, str]) -> str:
-    return ", ".join(f"{name!r} ({reason})" for name, reason in list(left_out.items())[:MAX_SHOWN_NAMES]) + (
-        f" and {len(left_out) - MAX_SHOWN_NAMES} more" if len(left_out) > MAX_SHOWN_NAMES else ""
-    )
+    return listed((f"{name!r} ({reason})" for name, reason in left_out.items()), MAX_SHOWN_NAMES)
 
 
 def _differences(*, missing: Sequence[str] = (), unexpected: Sequence[str] = (), changed: Sequence[str] = ()) -> str:

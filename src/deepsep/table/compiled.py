@@ -54,6 +54,9 @@ class CompiledEncoding:
         kinds = {int(j): kind for kind in ("numbers", "categories") for j in getattr(encoder, f"{kind}_")}
         self.kinds = {name: kinds.get(j, "other") for j, name in enumerate(useful.schema_)}
         self.names = list(useful.schema_)
+        texts = [name for name, kind in useful.schema_.items() if kind == "text"]
+        self.dictionaries = [name for name in texts if self.kinds[name] == "categories"]  # best read as such
+        self.is_bounded = bool(encoder.scale)  # whether numbers of the matrix are finite and of ordinary size
         final = _Imputed(imputer, len(encoder.places_))
         self.n_features = final.n_features
         scores = encoder.number_scores_ if len(encoder.numbers_) else None
@@ -66,11 +69,12 @@ class CompiledEncoding:
         self.tables = [] if not len(encoder.categories_) else level_tables(encoder.category_encoder_)
         self.categories = []
         for table in self.tables:
-            self.categories.append(final.of_table(place[start : start + table.rows.shape[1]], table.rows))
-            start += table.rows.shape[1]
+            end = start + table.rows.shape[1]
+            self.categories.append(final.of_table(place[start:end], table.rows))
+            start = end
         self.others = final.at(np.concatenate([dates, place[start:]]).astype(int))
         self._split_features(final, dates, place[start:])
-        self.words: dict[str, dict[Any, str | None]] = {name: {} for name in self.names}
+        self._words: dict[str, dict[Any, str | None]] = {name: {} for name in self.names}  # cleaned
 
     def _split_features(self, final: _Imputed, dates: Array, texts: Array) -> None:
         """Set which features are plain numbers, and which are those of each category, all 0 but one that is 1."""
@@ -106,16 +110,6 @@ class CompiledEncoding:
         plain = type(imputer) is SimpleImputer and np.isnan(imputer.missing_values) and not imputer.keep_empty_features
         return cls(steps[0], steps[1], imputer) if plain else None
 
-    @property
-    def is_bounded(self) -> bool:
-        """Whether every number of the matrix is finite and of ordinary size, for any rows."""
-        return bool(self.encoder.scale)
-
-    @property
-    def dictionaries(self) -> list[str]:
-        """The columns that are best read as dictionaries."""
-        return [name for name in self.names if self.kinds[name] == "categories" and self.useful.schema_[name] == "text"]
-
     # -- from Arrow to columns -------------------------------------------------------------------------------
 
     def read(self, table: Any) -> EncodedRows:
@@ -132,7 +126,9 @@ class CompiledEncoding:
                 except (ValueError, TypeError):
                     self.useful.transform(to_frame(table))  # raises, and names all columns that have changed
                     raise
-        return EncodedRows(columns, self._numbers(columns, len(table)), self._codes(columns), self._others(columns))
+        blocks = self.encoder.other_blocks({j: columns[name] for j, name in enumerate(self.names)})
+        others = np.column_stack([np.empty((len(table), 0), np.float32), *blocks])
+        return EncodedRows(columns, self._numbers(columns, len(table)), self._codes(columns), others)
 
     def _column(self, name: str, column: Any) -> Any:
         """Return a column as float64, NaN where a value is missing, or as levels; None if it takes the ordinary way."""
@@ -148,15 +144,12 @@ class CompiledEncoding:
 
     def _as_levels(self, name: str, column: Any) -> Levels | None:
         remembered = 100_000  # most words of a category whose meaning is remembered
-        if pa.types.is_dictionary(column.type):
-            column = column.unify_dictionaries()
-            kind = column.type.value_type
-        else:
-            kind = column.type
+        encoded = pa.types.is_dictionary(column.type)
+        kind = column.type.value_type if encoded else column.type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
             return None
-        column = _one_chunk(column if pa.types.is_dictionary(column.type) else column.dictionary_encode())
-        words, known = column.dictionary.to_pylist(), self.words[name]
+        column = _one_chunk(column.unify_dictionaries() if encoded else column.dictionary_encode())
+        words, known = column.dictionary.to_pylist(), self._words[name]
         fresh = [word for word in words if word not in known]
         if fresh:
             text = as_text(pd.Series(fresh, dtype="str"))
@@ -184,11 +177,6 @@ class CompiledEncoding:
                 column = Levels([*words.tolist(), None], np.where(at < 0, len(words), at))
             codes.append(np.array([table.lines.get(name, len(table.lines)) for name in column.names])[column.codes])
         return codes
-
-    def _others(self, columns: Mapping[str, Any]) -> Array:
-        n = len(_codes_or_values(next(iter(columns.values()))))
-        blocks = list(self.encoder.other_blocks({j: columns[name] for j, name in enumerate(self.names)}))
-        return np.column_stack(blocks) if blocks else np.empty((n, 0), np.float32)
 
     # -- from columns to the matrix --------------------------------------------------------------------------
 
@@ -245,10 +233,6 @@ def _one_chunk(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _codes_or_values(column: Any) -> Any:
-    return column.codes if isinstance(column, Levels) else column
-
-
 # -- categories ------------------------------------------------------------------------------------------------
 
 
@@ -270,13 +254,12 @@ def level_tables(encoder: Any) -> list[LevelTable]:
             other += "?"
         cells[len(known) + 1, k] = other
     block = np.asarray(encoder.transform(cells), np.float32)
-    ends = np.cumsum(n_levels(encoder))
-    return [
-        LevelTable(
-            {level: i for i, level in enumerate([*known, None])}, block[: len(known) + 2, end - width : end].copy()
-        )
-        for known, end, width in zip(levels, ends, np.diff(ends, prepend=0), strict=True)
-    ]
+    tables, start = [], 0
+    for known, width in zip(levels, n_levels(encoder), strict=True):
+        lines = {level: i for i, level in enumerate([*known, None])}
+        tables.append(LevelTable(lines, block[: len(known) + 2, start : start + width].copy()))
+        start += width
+    return tables
 
 
 # -- gaps ------------------------------------------------------------------------------------------------------

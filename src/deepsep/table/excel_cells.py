@@ -13,22 +13,19 @@ from openpyxl.utils import get_column_letter
 
 from deepsep.errors import DataError
 
-MAX_SHEET_ROWS, MAX_SHEET_COLUMNS = 1_048_575, 16_384  # most rows below the header, and most columns, of a sheet
-FIRST_DAY = datetime(1900, 3, 1)  # Excel's calendar has a 29 February 1900, so earlier dates are text
-NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # characters that no workbook may contain
-
+MAX_SHEET_ROWS = 1_048_575  # below the header
 BOLD_FONT = Font(bold=True)
-HEADER_FILL = PatternFill("solid", fgColor="E7ECF5")
 WRAPPED_TEXT = Alignment(wrap_text=True, vertical="top")
 PERCENT_FORMAT = "0.0%"
 
 
 def check_fits(n_rows: int, n_columns: int, what: str, cure: str) -> None:
     """Raise if a table does not fit on a sheet."""
+    most_columns = 16_384
     if n_rows > MAX_SHEET_ROWS:
         raise DataError(f"{what} has more than {MAX_SHEET_ROWS:,} rows, the most that an Excel sheet holds. {cure}")
-    if n_columns > MAX_SHEET_COLUMNS:
-        raise DataError(f"{what} has {n_columns:,} columns; an Excel sheet holds {MAX_SHEET_COLUMNS:,}. {cure}")
+    if n_columns > most_columns:
+        raise DataError(f"{what} has {n_columns:,} columns; an Excel sheet holds {most_columns:,}. {cure}")
 
 
 def cell_value(value: Any) -> Any:
@@ -40,6 +37,8 @@ def cell_value(value: Any) -> Any:
     ('=1+1', None, '12345678901234567890', True)
     """
     whole = 10**15  # Excel keeps 15 digits: longer whole numbers, such as identifiers, are text
+    first_day = datetime(1900, 3, 1)  # Excel's calendar has a 29 February 1900, so earlier dates are text
+    no_xml = "[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"  # characters that no workbook may contain
     if value is None or value is pd.NA or value is pd.NaT or value != value:
         return None
     if isinstance(value, pd.Timestamp):
@@ -55,10 +54,10 @@ def cell_value(value: Any) -> Any:
     if isinstance(value, Decimal) and value.is_finite() and len(value.as_tuple().digits) <= 15:
         return float(value)
     if isinstance(value, datetime):
-        return value if value.tzinfo is None and value >= FIRST_DAY else value.isoformat(" ")
+        return value if value.tzinfo is None and value >= first_day else value.isoformat(" ")
     if isinstance(value, date):
-        return value if value >= FIRST_DAY.date() else value.isoformat()
-    return _fitting(NO_XML.sub("\ufffd", str(value)))
+        return value if value >= first_day.date() else value.isoformat()
+    return _fitting(re.sub(no_xml, "\ufffd", str(value)))
 
 
 def _fitting(text: str) -> str:
@@ -82,7 +81,8 @@ def fill(cell: Any, value: Any, number_format: str | None = None) -> Any:
 
 def as_header(cell: Any) -> Any:
     """Make a cell one of a header, and return it."""
-    cell.font, cell.fill, cell.alignment = BOLD_FONT, HEADER_FILL, WRAPPED_TEXT
+    cell.font, cell.alignment = BOLD_FONT, WRAPPED_TEXT
+    cell.fill = PatternFill("solid", fgColor="E7ECF5")
     return cell
 
 

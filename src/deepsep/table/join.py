@@ -1,18 +1,24 @@
-"""Labels from another table, by identifier: joined to a table without labels, or added to those that it has."""
+"""Labels from another table, by identifier: joined to a table without labels, or added to those that it has.
+
+A column may say how each label was drawn.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
+from deepsep.core.label_origins import LABEL_ORIGINS
 from deepsep.errors import DataError, ParameterError, Setting, shown, warn
 from deepsep.table.column_types import labels_of
 from deepsep.table.columns import as_frame, key_text
-from deepsep.table.drawn import DRAWN_COLUMN, read_drawn
-from deepsep.table.locations import find_column
+from deepsep.table.locations import closest, find_column
 
+DRAWN_COLUMN = "labels_drawn"  # the column in files of labels that deepsep writes
 USUAL_LABEL_NAMES = ("segment", "label", "class")  # usual names of a column of labels
 
 
@@ -170,7 +176,8 @@ def add_labels(
     if weight is not None:
         frame[weight] = found.weights.where(taken | same, 1.0)
     if found.drawn is not None or DRAWN_COLUMN in frame.columns:
-        frame[DRAWN_COLUMN] = _origins(_own_origins(frame), found.drawn, used=taken | same, replaced=taken & had)
+        own = _own_origins(frame).where(~(taken & had), None)  # those of the labels that stay
+        frame[DRAWN_COLUMN] = own.where(own.notna() | ~(taken | same), found.drawn)
     return frame, {
         "label": label,
         "weight": weight,
@@ -189,8 +196,7 @@ class _Matched:
 
     labels: pd.Series[Any]  # the label of each row; missing where there is none
     weights: pd.Series[Any]  # the weight of each label, 1 without weights; missing where there is no label
-    # How each label was drawn, None where it is unknown; None if the other table does not say
-    drawn: pd.Series[Any] | None
+    drawn: pd.Series[Any] | None  # how each label was drawn, None where unknown; None if the other table does not say
     summary: dict[str, Any]  # ``unmatched`` (labels without a row) with ``unmatched_examples``, and ``duplicate_ids``
 
 
@@ -201,12 +207,10 @@ def _match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, we
     if weight is not None:
         find_column(given.columns, weight, "labels: weight column")
     words = read_drawn(given, is_label(given[label]), "labels")
-    given = given.assign(_drawn=words)
-    given = given[is_label(given[label])]
+    given = given.assign(_drawn=words)[is_label(given[label])]
     if not len(given):
-        raise DataError(
-            f"the labels table has no label in column {label!r}. Name another column, or fill in the labels."
-        )
+        cure = "Name another column, or fill in the labels."
+        raise DataError(f"the labels table has no label in column {label!r}. {cure}")
     left, right = _keys(people[on], given[on])
     if right.isna().any():
         warn(f"{int(right.isna().sum())} labels have no {on!r} and are left out.")
@@ -233,18 +237,17 @@ def _match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, we
     unmatched = by_id.loc[~known, on].tolist()
     if unmatched:
         warn(f"{len(unmatched)} of {len(by_id)} labels have no row in the population, such as {on} {_some(unmatched)}.")
-    duplicates = int((left.duplicated() & left.notna()).sum())
-    if duplicates:
-        example = people.loc[left.duplicated() & left.notna(), on].iloc[0]
+    duplicates = people.loc[left.duplicated() & left.notna(), on]
+    if len(duplicates):
         warn(
-            f"{duplicates} rows of the population repeat an identifier, such as {on} {shown(example)}; all of them get "
-            "its label."
+            f"{len(duplicates)} rows of the population repeat an identifier, such as {on} {shown(duplicates.iloc[0])}; "
+            "all of them get its label."
         )
     weights = pd.Series(1.0, by_id.index) if weight is None else _weights(by_id[weight])
     summary = {
         "unmatched": len(unmatched),
-        "unmatched_examples": [_python_value(value) for value in unmatched[:5]],
-        "duplicate_ids": duplicates,
+        "unmatched_examples": [value.item() if hasattr(value, "item") else value for value in unmatched[:5]],
+        "duplicate_ids": len(duplicates),
     }
     drawn = None if words is None else _without_nan(left.map(by_id["_drawn"]))
     return _Matched(left.map(by_id[label]), left.map(weights), drawn, summary)
@@ -283,20 +286,18 @@ def _label_column(labels: pd.DataFrame, on: str, label: str | None, weight: str 
     usual = [name for name in USUAL_LABEL_NAMES if name in others]
     if len(usual) == 1 or len(others) == 1:
         return (usual or others)[0]
+    has = ", ".join(map(repr, others))
     raise DataError(
-        f"which column of the labels table holds the label? It has {', '.join(map(repr, others))}. "
-        "Name it with {label}.",
+        f"which column of the labels table holds the label? It has {has}. Name it with {{label}}.",
         label=Setting("label"),
     )
 
 
 def _keys(left: pd.Series[Any], right: pd.Series[Any]) -> tuple[pd.Series[Any], pd.Series[Any]]:
     """Return the identifiers of both tables as comparable text."""
-    keys = [
-        pd.Series([key_text(v) for v in column], index=column.index, dtype="str").str.strip()
-        for column in (left, right)
-    ]
-    numeric = [pd.api.types.is_numeric_dtype(column) for column in (left, right)]
+    both = (left, right)
+    keys = [pd.Series([key_text(v) for v in each], index=each.index, dtype="str").str.strip() for each in both]
+    numeric = [pd.api.types.is_numeric_dtype(each) for each in both]
     if numeric[0] != numeric[1]:  # 7 in one table, "007" in the other
         text = keys[numeric.index(False)].dropna()
         if len(text) and text.str.fullmatch(r"\d+").all():
@@ -308,21 +309,7 @@ def _keys(left: pd.Series[Any], right: pd.Series[Any]) -> tuple[pd.Series[Any], 
 
 def _some(values: Any) -> str:
     """Return the first three values, for a message."""
-    return ", ".join(repr(_python_value(value)) for value in list(values)[:3])
-
-
-def _python_value(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
-
-
-# -- labels added to others -----------------------------------------------------------------------------------
-
-
-def _origins(own: pd.Series[Any], new: pd.Series[Any] | None, *, used: Any, replaced: Any) -> pd.Series[Any]:
-    """Return the origin of each label: that of a label that stays is known already, or the other table has it."""
-    new = pd.Series([None] * len(own), own.index, dtype=object) if new is None else new
-    own = own.where(~replaced, None)
-    return own.where(own.notna() | ~used, new)
+    return ", ".join(map(shown, list(values)[:3]))
 
 
 def _spelled(new: pd.Series[Any], old: pd.Series[Any]) -> pd.Series[Any]:
@@ -352,3 +339,62 @@ def _warn_of_new_classes(old: pd.Series[Any], new: pd.Series[Any]) -> None:
             f"{len(unknown)} new labels are of classes that the table did not have: {_some(unknown.unique())}. If "
             "these are typing errors, correct them."
         )
+
+
+# -- how labels were drawn -----------------------------------------------------------------------------------------
+
+
+def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | None, str | None]:
+    """Return an origin for all labels, or the column of these tables that has that of each, or raise if it is neither.
+
+    Examples
+    --------
+    >>> word_or_column("quota", ["age", "how"], "people.csv"), word_or_column("how", ["age", "how"], "people.csv")
+    (('quota', None), (None, 'how'))
+    """
+    if given.strip().lower() in LABEL_ORIGINS:
+        return given.strip().lower(), None
+    if given in names:
+        return None, given
+    similar = closest(given, [*LABEL_ORIGINS, *names])
+    hint = "" if similar is None else f"; did you mean {similar!r}?"
+    raise ParameterError(
+        f"{{drawn}}: this is neither an origin of all labels, which is {_listed()}, nor a column of {where}{hint}",
+        drawn=Setting(DRAWN_COLUMN, given),
+    )
+
+
+def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | None = None) -> pd.Series[Any] | None:
+    """Return the origin of each label as a word, None where it is unknown; None without a column for it.
+
+    The origins are in the column ``named``; where it is empty, ``labels_drawn`` counts. Those of unlabelled rows are
+    not checked.
+
+    Examples
+    --------
+    >>> read_drawn(pd.DataFrame({"labels_drawn": ["random", "", "Chosen"]}), [True] * 3, "people").tolist()
+    ['random', None, 'chosen']
+    """
+    columns = {name: table[name].map(_word).astype(object) for name in (named, DRAWN_COLUMN) if name in table.columns}
+    if not columns:
+        return None
+    words = pd.Series([None] * len(table), table.index, dtype=object)
+    for name, own in columns.items():
+        bad = np.asarray(labeled, bool) & (own.notna() & ~own.isin(LABEL_ORIGINS)).to_numpy()
+        if bad.any():
+            row = int(bad.argmax())
+            raise DataError(
+                f"{where}: column {name!r}: row {row + 1} has {table[name].iloc[row]!r}, which is not an origin of "
+                f"labels. Write {_listed()}; leave the cell empty if you do not know."
+            )
+        words = words.where(words.notna(), own)
+    return words.where(words.isin(LABEL_ORIGINS), None)
+
+
+def _word(cell: Any) -> str | None:
+    """Return a cell as a word; None if it is empty."""
+    return None if pd.isna(cell) else str(cell).strip().lower() or None
+
+
+def _listed() -> str:
+    return "'random' (rows drawn at random), 'quota' (a fixed number of each class) or 'chosen' (for any other reason)"

@@ -19,9 +19,7 @@ from deepsep.core.arrays import Array
 from deepsep.core.column_kinds import kind_of, seconds_of
 from deepsep.core.labels import Labels
 
-MIN_CHECKED_ROWS = 20  # fewest labelled rows for a search for leaks
 LEAK_SHARE = 0.97  # balanced accuracy from which a single column is a leak
-MAX_DISTANCE = float(np.finfo(np.float32).max)  # trees compute in single precision
 ONE_SIDED = 0.05  # share of given values on one side, over that on the other, below which a column is one-sided
 
 
@@ -71,7 +69,7 @@ def one_sided(values: pd.Series[Any], labeled: Array) -> str:
 
 def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
     """Return the columns that predict the label, or one class, by themselves on held-out rows."""
-    most_rows = 5_000  # most labelled rows used in it
+    fewest_rows, most_rows = 20, 5_000  # labelled rows used in it
     check_folds = 5
     class_rows = 10  # fewest labelled rows of a class for a search for leaks of that class alone
     at = np.flatnonzero(labels.labeled)
@@ -81,7 +79,7 @@ def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
     counts = np.bincount(codes, minlength=len(labels.classes))
     usable = counts[codes] >= 2  # a class with one row leaves nothing to learn from
     at, codes = at[usable], codes[usable]
-    if len(at) < MIN_CHECKED_ROWS or len(np.unique(codes)) < 2:
+    if len(at) < fewest_rows or len(np.unique(codes)) < 2:
         return []
     folds = min(check_folds, int(np.bincount(codes)[np.unique(codes)].min()))
     splits = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(codes, codes))
@@ -122,9 +120,8 @@ def _suspects(values: Mapping[str, pd.Series[Any]], at: Array, codes: Array) -> 
     for name, cells in numbers.items():
         ordered = codes[by_class][np.argsort(cells[by_class], kind="stable")]
         change = ordered[1:] != ordered[:-1]
-        per_class = np.bincount(ordered[1:][change], minlength=len(counts)) + np.bincount(
-            ordered[:-1][change], minlength=len(counts)
-        )
+        changing = np.concatenate([ordered[1:][change], ordered[:-1][change]])
+        per_class = np.bincount(changing, minlength=len(counts))
         some_class = (per_class <= 4 + 8 * (1 - LEAK_SHARE) * counts)[classes].any()
         if not some_class and change.sum() > few + 2 * (1 - LEAK_SHARE) * len(classes) * len(codes):
             harmless.add(name)
@@ -134,18 +131,16 @@ def _suspects(values: Mapping[str, pd.Series[Any]], at: Array, codes: Array) -> 
 def _out_of_fold(column: pd.Series[Any], codes: Array, splits: list[tuple[Array, Array]]) -> Array:
     guess = np.empty(len(codes), dtype=codes.dtype)
     numbers = _numbers(column)
-    levels = pd.factorize(column)[0] if numbers is None else None
+    levels = pd.factorize(column)[0] if numbers is None else codes
     for train, test in splits:
-        usual = np.bincount(codes[train]).argmax()
         if numbers is not None:
             tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(np.unique(codes)) + 2, random_state=0)
             guess[test] = tree.fit(numbers[train], codes[train]).predict(numbers[test])
-        else:
-            assert levels is not None
-            table = np.zeros((levels.max() + 2, codes.max() + 1))
-            np.add.at(table, (levels[train], codes[train]), 1)  # a missing value is the last row
-            best = np.where(table.any(axis=1), table.argmax(axis=1), usual)
-            guess[test] = best[levels[test]]
+            continue
+        table = np.zeros((levels.max() + 2, codes.max() + 1))
+        np.add.at(table, (levels[train], codes[train]), 1)  # a missing value is the last row
+        usual = np.bincount(codes[train]).argmax()
+        guess[test] = np.where(table.any(axis=1), table.argmax(axis=1), usual)[levels[test]]
     return guess
 
 
@@ -155,4 +150,5 @@ def _numbers(column: pd.Series[Any]) -> Array | None:
     if kind == "text":
         return None
     numbers = seconds_of(column) / 86_400 if kind == "date" else column.to_numpy(float)
-    return np.asarray(np.clip(numbers, -MAX_DISTANCE, MAX_DISTANCE).reshape(-1, 1))
+    largest = float(np.finfo(np.float32).max)  # trees compute in single precision
+    return np.asarray(np.clip(numbers, -largest, largest).reshape(-1, 1))

@@ -8,6 +8,7 @@ import glob
 import gzip
 import lzma
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,6 @@ from deepsep.errors import DataError, DeepSepError, Setting
 
 Kind = Literal["text", "parquet", "feather", "excel", "spss"]
 
-PART_FILES = "*.parquet"
 KIND_BY_SUFFIX = {
     **{".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".xlsx": "excel", ".xlsm": "excel"},
     **{".sav": "spss", ".zsav": "spss"},
@@ -48,10 +48,8 @@ FOREIGN_BY_FIRST_BYTES = {
     b"<!DOCTYPE": "a web page; was the download refused?",
     b"<html": "a web page; was the download refused?",
 }
-KNOWN_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 # Bytes of memory needed while reading a table, per byte of its file (for text: per byte of uncompressed text).
 MEMORY_GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
-BYTE_UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 NAMELESS_PREFIX = "unnamed_"  # how the name of a column without one begins
 LONGEST_NAME = 200  # characters of a name in a message
 
@@ -86,8 +84,7 @@ def table_at(named: Named) -> Place:
     if len(found) == 1 and (found[0].is_dir() or found[0] in map(Path, words)):
         return found[0]
     for path in found:
-        if not path.exists():
-            raise DataError(f"{path} does not exist{_similar(path)}")
+        _check_exists(path)
     files = [file for path in found for file in (part_files(path) if path.is_dir() else [path])]
     known: set[Path] = set()
     for file in files:
@@ -102,8 +99,7 @@ def files_of(place: Place) -> list[Path]:
     """Return the files of a table, in the order of their rows."""
     if isinstance(place, SeveralFiles):
         return list(place.files)
-    if not place.exists():
-        raise DataError(f"{place} does not exist{_similar(place)}")
+    _check_exists(place)
     with readable(place):
         return part_files(place) if place.is_dir() else [place]
 
@@ -137,8 +133,7 @@ def file_types(files: Sequence[Path]) -> list[FileType]:
 
 def file_type(path: Path) -> FileType:
     """Return the type of a file, or raise an error that says what is there instead."""
-    if not path.exists():
-        raise DataError(f"{path} does not exist{_similar(path)}")
+    _check_exists(path)
     with readable(path), open(path, "rb") as file:
         head = file.read(16)
     if not head:
@@ -162,13 +157,9 @@ def file_type(path: Path) -> FileType:
 
 def part_files(folder: Path) -> list[Path]:
     """Return the Parquet files in a folder and its subfolders, sorted by name."""
-    parts = sorted(
-        file
-        for file in folder.rglob(PART_FILES)
-        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    )
-    if parts:
-        return parts
+    files = sorted(folder.rglob("*.parquet"))
+    if shown := [file for file in files if not re.search(r"(^|/)[._]", file.relative_to(folder).as_posix())]:
+        return shown
     if (folder / "manifest.json").exists():
         raise DataError(f"{folder} is a saved model, not a table. Name the file that holds the rows.")
     raise DataError(
@@ -262,11 +253,8 @@ def find_column(names: Iterable[Any], wanted: str, role: str = "column", *, sett
     hint = f". The table has {shown}." if similar is None else f"; did you mean {similar!r}?"
     if sum(str(name).startswith(NAMELESS_PREFIX) for name in known) >= len(known) / 2:
         hint += " If there is a title above the names of the columns, skip it with {skip}."
-    if setting is None:
-        raise DataError(f"{role} {wanted!r} not found{hint}", skip=Setting("skip_rows", 1))
-    raise DataError(
-        f"{{setting}}: {role} {wanted!r} not found{hint}", setting=Setting(setting), skip=Setting("skip_rows", 1)
-    )
+    where, settings = ("", {}) if setting is None else ("{setting}: ", {"setting": Setting(setting)})
+    raise DataError(f"{where}{role} {wanted!r} not found{hint}", skip=Setting("skip_rows", 1), **settings)
 
 
 def _matches(path: Path) -> list[Path]:
@@ -287,19 +275,23 @@ def _names(folder: Path) -> str:
     return f"{', '.join(names[:5])}{' ...' if len(names) > 5 else ''}" if names else "no files"
 
 
-def _similar(path: Path) -> str:
-    folder = path.parent
-    if not folder.is_dir():
-        return f", nor does the folder {folder}. Check the path."
+def _check_exists(path: Path) -> None:
+    if path.exists():
+        return
+    if not path.parent.is_dir():
+        raise DataError(f"{path} does not exist, nor does the folder {path.parent}. Check the path.")
+    similar = None
     with suppress(OSError):
-        if similar := closest(path.name, [item.name for item in folder.iterdir()]):
-            return f"; did you mean {similar!r}?"
-    return ". Check the path."
+        similar = closest(path.name, [item.name for item in path.parent.iterdir()])
+    raise DataError(
+        f"{path} does not exist{'. Check the path.' if similar is None else f'; did you mean {similar!r}?'}"
+    )
 
 
 def _only_member(path: Path) -> str | None:
     """Return the name of the only file in a zip archive; None for an Excel file, which is a zip archive too."""
     encrypted = 0x1  # a flag of a file in a zip archive
+    known_methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
     with readable(path), zipfile.ZipFile(path) as archive:
         files = [file for file in archive.infolist() if not file.is_dir() and not file.filename.startswith("__MACOSX")]
     if any(file.filename == "xl/workbook.xml" for file in files):
@@ -309,22 +301,21 @@ def _only_member(path: Path) -> str | None:
     (file,) = files
     if file.flag_bits & encrypted:
         raise DataError(f"{path} is a zip archive with a password. Unpack it and name the table.")
-    if file.compress_type not in KNOWN_ZIP_METHODS:
+    if file.compress_type not in known_methods:
         raise DataError(f"{path} is compressed in a way that deepsep cannot undo. Unpack it and name the table.")
     return file.filename
 
 
 def _allowed(limit: int | None) -> tuple[float, str]:
-    memory_limit_variable = "DEEPSEP_MAX_BYTES"
     if limit is not None:
         return limit, "max_bytes"
-    if text := os.environ.get(memory_limit_variable):
+    if text := os.environ.get("DEEPSEP_MAX_BYTES"):
         try:
-            return float(text), f"{memory_limit_variable} in the environment"
+            return float(text), "DEEPSEP_MAX_BYTES in the environment"
         except ValueError:
             raise DataError(
-                f"{memory_limit_variable}={text!r} in the environment is not a number of bytes. Set it to a number "
-                "such as 8e9."
+                f"DEEPSEP_MAX_BYTES={text!r} in the environment is not a number of bytes. Set it to a number such as "
+                "8e9."
             ) from None
     return 0.6 * free_memory(), "60 % of the free memory"
 
@@ -336,13 +327,11 @@ def free_memory() -> float:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free.append(1024.0 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
     with suppress(OSError, ValueError):  # a container's own limit
-        group = Path("/sys/fs/cgroup")
-        free.append(
-            float((group / "memory.max").read_text()) - float((group / "memory.current").read_text())
-        )  # "max" where there is none
+        limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text() for name in ("max", "current"))
+        free.append(float(limit) - float(used))  # the limit is "max" where there is none
     return min(free, default=float("inf"))
 
 
 def _size(n: float) -> str:
-    unit = next((unit for unit in BYTE_UNITS if n < 1000 * BYTE_UNITS[unit]), "TB")
-    return f"{n / BYTE_UNITS[unit]:.1f} {unit}"
+    size, unit = next((pair for pair in ((1e3, "kB"), (1e6, "MB"), (1e9, "GB")) if n < 1000 * pair[0]), (1e12, "TB"))
+    return f"{n / size:.1f} {unit}"

@@ -60,18 +60,27 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return the scores."""
         check_is_fitted(self, "values_")
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
-        out, start = np.empty(X.shape, np.float32), 0
-        for k, end in enumerate(self.ends_):
-            scores = np.interp(X[:, k], self.values_[start:end], self.scores_[start:end])
-            # Scores are never farther out, unless someone has edited a saved model.
-            out[:, k] = np.where(np.isnan(X[:, k]), np.nan, np.clip(scores, -MAX_SCORE, MAX_SCORE))
-            start = end
+        out = np.empty(X.shape, np.float32)
+        for k, (x, y) in enumerate(self.knots_):
+            out[:, k] = interpolated(X[:, k], x, y)
         return out
+
+    @property
+    def knots_(self) -> list[tuple[Array, Array]]:
+        """Values and scores of each column."""
+        ends = pairwise([0, *self.ends_])
+        return [(self.values_[start:end], self.scores_[start:end]) for start, end in ends]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def interpolated(values: Array, x: Array, y: Array) -> Array:
+    """Return the scores of values, given those of some; NaN stays."""
+    # Scores are never farther out, unless someone has edited a saved model.
+    return np.where(np.isnan(values), np.nan, np.clip(np.interp(values, x, y), -MAX_SCORE, MAX_SCORE))
 
 
 class InterpolatedScores:
@@ -82,8 +91,7 @@ class InterpolatedScores:
     """
 
     def __init__(self, scores: NormalScores) -> None:
-        bounds = [0, *scores.ends_]
-        self.knots = [(scores.values_[start:end], scores.scores_[start:end]) for start, end in pairwise(bounds)]
+        self.knots = scores.knots_
         width = 1 << int(max(len(x) for x, _ in self.knots) - 1).bit_length()
         shape = (len(self.knots), width)
         self.steps = [width >> i for i in range(1, width.bit_length())]
@@ -123,8 +131,7 @@ class InterpolatedScores:
     def _one_by_one(self, values: Array) -> Array:
         out = np.empty(values.shape, np.float32)
         for k, (x, y) in enumerate(self.knots):
-            scores = np.interp(values[k], x, y)
-            out[k] = np.where(np.isnan(values[k]), np.nan, np.clip(scores, -MAX_SCORE, MAX_SCORE))
+            out[k] = interpolated(values[k], x, y)
         return out
 
     def _is_exact(self) -> bool:
@@ -139,10 +146,5 @@ class InterpolatedScores:
             trial[k, : len(cells)] = cells
         with np.errstate(all="ignore"):
             ours, theirs = self._search(trial), self._one_by_one(trial)
-        return bool(np.array_equal(ours.view(np.int32), theirs.view(np.int32)) or _same(ours, theirs))
-
-
-def _same(one: Array, other: Array) -> bool:
-    """Whether two arrays have the same bits wherever they are numbers, and no number in the same places."""
-    given = ~np.isnan(one)
-    return bool((given == ~np.isnan(other)).all() and (one[given].view(np.int32) == other[given].view(np.int32)).all())
+        same = ours.view(np.int32) == theirs.view(np.int32)
+        return bool((same | (np.isnan(ours) & np.isnan(theirs))).all())

@@ -1,24 +1,65 @@
-"""Detect how a column of text writes its numbers (decimal point or comma), once for the whole column."""
+"""Detect how a column of text writes its numbers (decimal point or comma), once for the whole column.
+
+Cells that cannot be read as numbers, or as dates, are counted and reported once.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.errors import warn
-from deepsep.table.unreadable import UnreadableCells
+from deepsep.errors import DataError, Setting, warn
 
-# Ways to write a number, and the character to remove from each; a comma that remains is the decimal comma.
+# Ways to write a number.
 PLAIN_NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 THOUSANDS_NUMBER = r"^[+-]?(0|[1-9]\d{0,2}(,\d{3})*)(\.\d+)?$"
 DECIMAL_COMMA = r"^[+-]?(\d+(\.\d{3})*(,\d+)?|,\d+)([eE][+-]?\d+)?$"
-REMOVED_CHARACTERS = {PLAIN_NUMBER: "", THOUSANDS_NUMBER: ",", DECIMAL_COMMA: "."}
 # A unit before or after a number: € 17,02, -5 $, 55,0 %. Blanks between them may be non-breaking.
 BLANK_CELL = "[ \\t\u00a0\u202f]*"
 AMOUNT_PATTERN = rf"^([+-]?{BLANK_CELL}({{units}}){BLANK_CELL}[+-]?[\d.,]+|[+-]?[\d.,]+{BLANK_CELL}({{units}}))$"
+
+
+@dataclass
+class UnreadableCells:
+    """Cells of a column that cannot be read as its type: how many, where the first one is, and examples."""
+
+    count: int = 0
+    first_row: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, cells: Any, wrong: Any, start: int) -> None:
+        """Count the cells that the mask ``wrong`` marks; the first of ``cells`` is in row ``start``."""
+        shown = 60  # characters of each
+        examples = 3  # in a message
+        count = pc.sum(wrong).as_py() or 0
+        if count and not self.count:
+            self.first_row = start + pc.index(wrong, True).as_py()
+        if count and len(self.examples) < examples:
+            new = [word[:shown] for word in pc.unique(cells.filter(wrong)).to_pylist()]
+            self.examples = list(dict.fromkeys([*self.examples, *new]))[:examples]
+        self.count += count
+
+    def report(self, name: str, what: str, n_values: int, *, wanted: bool) -> None:
+        """Warn that these cells are taken as missing; raise if they are all that the column has."""
+        if not self.count:
+            return
+        examples = ", ".join(map(repr, self.examples))
+        if self.count == n_values:
+            raise DataError(
+                f"column {name!r} must hold {what}, but none of its {n_values} values is one: it has {examples} "
+                f"(first in row {self.first_row})."
+            )
+        warn(
+            f"column {name!r} holds {n_values - self.count:,} {what} and {self.count:,} other values such "
+            f"as {examples} (first in row {self.first_row}), which are taken as missing."
+            # A type that the user or the model has set is not up for choice.
+            + ("" if wanted else " If it is a column of names or codes, pass {types}."),
+            types=Setting("types", {name: "text"}),
+        )
 
 
 class NumberStyle:
@@ -53,11 +94,11 @@ class NumberStyle:
         if self._unit is None:
             self._find_unit(cells)
         cells = self._without_unit(cells)
-        start = self._rows + 1
+        for style, unreadable in self._unreadable.items():
+            wrong = pc.fill_null(pc.invert(pc.match_substring_regex(cells, style)), False)
+            unreadable.add(cells, wrong, self._rows + 1)
         self._rows += len(cells)
         self.n_values += len(cells) - cells.null_count
-        for style, unreadable in self._unreadable.items():
-            unreadable.add(cells, pc.fill_null(pc.invert(pc.match_substring_regex(cells, style)), False), start)
         if self._comma is None:
             commas = cells.filter(pc.fill_null(pc.match_substring(cells, ","), False))
             self._comma = commas[0].as_py() if len(commas) else None
@@ -85,13 +126,12 @@ class NumberStyle:
 
     def read(self, cells: Any) -> Any:
         """Return cells of the column as numbers."""
-        cells = self._without_unit(cells)
-        style = self.style
+        cells, style = self._without_unit(cells), self.style
         if self.n_unreadable:
             known = pc.fill_null(pc.match_substring_regex(cells, style), False)
             cells = pc.if_else(known, cells, pa.scalar(None, pa.string()))
-        if REMOVED_CHARACTERS[style]:
-            cells = pc.replace_substring(cells, REMOVED_CHARACTERS[style], "")
+        if style != PLAIN_NUMBER:
+            cells = pc.replace_substring(cells, "," if style == THOUSANDS_NUMBER else ".", "")
             cells = pc.replace_substring(cells, ",", ".")
         return pc.cast(pc.replace_substring_regex(cells, r"^\+", ""), pa.float64())
 

@@ -12,7 +12,7 @@ import pandas as pd
 from deepsep.core.column_kinds import kind_of
 from deepsep.core.labels import DISGUISED_MARKS, MIN_IDENTIFIERS, Labels, alike, read_labels
 from deepsep.drift.labeled_rows import compare_labeled
-from deepsep.errors import DataError, LabelError
+from deepsep.errors import DataError, LabelError, listed
 from deepsep.table.columns import as_frame, decide
 from deepsep.table.dates import OTHER_DATE
 from deepsep.table.leaks import leaks, one_sided
@@ -21,7 +21,6 @@ from deepsep.table.spellings import Merged
 
 Severity = Literal["error", "warning", "note"]
 
-MAX_ROWS = 10_000  # labelled, and as many unlabelled rows, in the checks that are part of a fit
 ONE_SIDED = {
     "given for labelled rows only": "the rows to predict have no values there, so accuracy would be overestimated",
     "given for unlabelled rows only": "the labelled rows have no values to learn from",
@@ -98,9 +97,8 @@ def check_table(
         labels = labels and Labels(labels.codes[keep], labels.classes)
     columns, values = _describe(features, None if labels is None else labels.labeled, findings)
     if not values:
-        findings.add(
-            "error", "no-columns", "no column can be used as a feature.", "Add columns that differ between rows."
-        )
+        text = "no column can be used as a feature."
+        findings.add("error", "no-columns", text, "Add columns that differ between rows.")
     elif labels is not None:
         _check_duplicates(pd.DataFrame(values), labels, findings)
         _check_leaks(values, labels, findings)
@@ -115,13 +113,12 @@ def check_table(
     }
 
 
-def rows_to_check(labels: Labels, max_rows: int = MAX_ROWS) -> np.ndarray[Any, Any]:
-    """Return the rows that :func:`check_columns` needs of a large table: labelled and unlabelled ones, at random."""
+def rows_to_check(labels: Labels, max_rows: int = 10_000) -> np.ndarray[Any, Any]:
+    """Return the rows of a large table that a fit checks: ``max_rows`` of each kind at most, at random."""
     rng = np.random.default_rng(0)
     sides = (np.flatnonzero(side) for side in (labels.labeled, ~labels.labeled))
-    return np.sort(
-        np.concatenate([side if len(side) <= max_rows else rng.permutation(side)[:max_rows] for side in sides])
-    )
+    some = [side if len(side) <= max_rows else rng.permutation(side)[:max_rows] for side in sides]
+    return np.sort(np.concatenate(some))
 
 
 def check_columns(
@@ -163,15 +160,7 @@ def check_columns(
 class Findings(list[dict[str, Any]]):
     """List of problems, in the order in which they were found."""
 
-    def add(
-        self,
-        severity: Severity,
-        code: str,
-        message: str,
-        next: str,
-        *columns: str,
-        **details: float,
-    ) -> None:
+    def add(self, severity: Severity, code: str, message: str, next: str, *columns: str, **details: float) -> None:
         """Add a finding."""
         finding = {"severity": severity, "code": code, "columns": list(columns), "message": message, "next": next}
         self.append(finding | details)
@@ -222,7 +211,7 @@ def _check_labels(labels: Labels, label: str, findings: Findings) -> bool:
 
 def _note_merged(merged: Merged, label: str, findings: Findings) -> None:
     if merged:
-        each = [f"{_some(map(repr, others))} are {name!r}" for name, others in merged.items()]
+        each = [f"{listed(map(repr, others))} are {name!r}" for name, others in merged.items()]
         text = f"spellings that differ only in case, blanks or accents were merged: {'; '.join(each)}."
         findings.add("note", "merged-spellings", text, "If they are different classes, leave out the merging.", label)
 
@@ -242,20 +231,18 @@ def _check_classes(labels: Labels, label: str, findings: Findings) -> None:
     names = [str(name) for name in labels.classes]
     if (counts < rare_class_labels).any() and not len(names) == int(labels.labeled.sum()) >= MIN_IDENTIFIERS:
         rare = [f"{name!r} ({count})" for name, count in zip(names, counts, strict=True) if count < rare_class_labels]
-        text = f"{len(rare)} of {len(names)} classes have fewer than {rare_class_labels} labelled rows: {_some(rare)}."
+        text = f"{len(rare)} of {len(names)} classes have fewer than {rare_class_labels} labelled rows: {listed(rare)}."
         findings.add("warning", "rare-class", text, "Label more rows of them, or merge them with others.", label)
     for twins in alike(labels.classes):
         text = (
-            f"the labels {_some(map(repr, twins))} differ only in case, blanks or accents. They are different classes."
+            f"the labels {listed(map(repr, twins))} differ only in case, blanks or accents, but are different classes."
         )
-        next = "If they are one class, write them alike, or merge them: --merge-spellings, merge_spellings=True."
+        next = "If they are one class, write them alike, or use --merge-spellings (merge_spellings=True)."
         findings.add("warning", "alike-classes", text, next, label)
     for name in names:
         if name.strip().lower() in DISGUISED_MARKS:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
-            next = (
-                f"If it means unlabelled, leave these cells empty, or say so: --no-label {name!r}, no_label={name!r}."
-            )
+            next = f"If it means unlabelled, leave these cells empty, or use --no-label {name!r} (no_label={name!r})."
             findings.add("warning", "missing-class", text, next, label)
 
 
@@ -283,15 +270,9 @@ def _describe(
         column = features[name]
         kind, cells, reason = decide(column, labeled)
         distinct = 0 if kind is None else int(cells.nunique())
-        described.append(
-            {
-                "name": name,
-                "type": kind or "object",
-                "missing": round(float(cells.isna().mean()), 4),
-                "distinct": distinct,
-                "left_out": reason,
-            }
-        )
+        missing = round(float(cells.isna().mean()), 4)
+        own = {"name": name, "type": kind or "object", "missing": missing, "distinct": distinct, "left_out": reason}
+        described.append(own)
         if kind == "text":
             _check_dates(name, cells, findings)
         if reason or kind is None:
@@ -306,12 +287,14 @@ def _describe(
     for reason, (severity, code, text) in LEFT_OUT_COLUMNS.items():
         if names := [name for name, why in left_out.items() if why == reason]:
             next = "Nothing, unless a model should use them; then name them in keep."
-            text = f"{text}: {_some(map(repr, names))}."
+            text = f"{text}: {listed(map(repr, names))}."
             findings.add(severity, code, text, next if code == "identifier" else "Nothing.", *names)
     _check_one_sided(left_out, findings)
     gaps = {c["name"]: c["missing"] for c in described if not c["left_out"] and c["missing"] > mostly_missing}
     if gaps:
-        text = f"missing in more than half of the rows: {_some(f'{name!r} ({gap:.0%})' for name, gap in gaps.items())}."
+        text = (
+            f"missing in more than half of the rows: {listed(f'{name!r} ({gap:.0%})' for name, gap in gaps.items())}."
+        )
         findings.add("note", "mostly-missing", text, "Check that they are missing for all kinds of rows alike.", *gaps)
     return described, values
 
@@ -321,7 +304,7 @@ def _check_one_sided(left_out: Mapping[str, str], findings: Findings) -> None:
     for reason, why in ONE_SIDED.items():
         names = [name for name, own in left_out.items() if own == reason]
         if names:
-            what = f"column {names[0]!r} is" if len(names) == 1 else f"columns {_some(map(repr, names))} are"
+            what = f"column {names[0]!r} is" if len(names) == 1 else f"columns {listed(map(repr, names))} are"
             findings.add("warning", "one-sided", f"{what} {reason}, and left out: {why}.", keep, *names)
 
 
@@ -333,13 +316,8 @@ def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
             f"column {name!r} holds dates such as {levels[0]!r} in a form that is not understood, or in which day and "
             "month could be swapped; it is read as text."
         )
-        findings.add(
-            "warning",
-            "dates",
-            text,
-            "Say whether the day or the month comes first, or write dates as 2025-12-31.",
-            name,
-        )
+        next = "Say whether the day or the month comes first, or write dates as 2025-12-31."
+        findings.add("warning", "dates", text, next, name)
 
 
 def _check_text(name: str, cells: pd.Series[Any], distinct: int, findings: Findings) -> None:
@@ -363,7 +341,7 @@ def _check_ids(ids: pd.Series[Any], findings: Findings) -> None:
         findings.add("warning", "missing-ids", text, "Give every row an identifier.", name)
     twice = ids[ids.duplicated() & ids.notna()]
     if len(twice):
-        text = f"{len(twice):,} rows repeat an identifier in {name!r}, such as {_some(map(str, twice.unique()))}."
+        text = f"{len(twice):,} rows repeat an identifier in {name!r}, such as {listed(map(str, twice.unique()))}."
         findings.add("warning", "duplicate-ids", text, "Keep one row per identifier, or name another column.", name)
 
 
@@ -402,15 +380,11 @@ def _check_drift(values: dict[str, pd.Series[Any]], labels: Labels, weight: Any,
             drifts.append(one)
     if drifts:
         shown = [f"{one.column!r} ({one.how})" for one in drifts]
-        text = f"labelled and unlabelled rows differ in {len(drifts)} of {len(values)} columns, most in {_some(shown)}."
+        text = (
+            f"labelled and unlabelled rows differ in {len(drifts)} of {len(values)} columns, most in {listed(shown)}."
+        )
         next = (
             "Accuracy on labelled rows may not hold for unlabelled ones. Label rows drawn at random, or weight the "
             "labelled rows so that they represent all rows."
         )
         findings.add("warning", "drift", text, next, *(one.column for one in drifts), distance=drifts[0].distance)
-
-
-def _some(names: Any) -> str:
-    shown = 5
-    names = list(names)
-    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

@@ -15,9 +15,9 @@ from deepsep.table.arrow_frames import to_frame
 from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
 from deepsep.table.columns import tidied
 from deepsep.table.excel import sheet_frame, sheets_with
-from deepsep.table.external import ExternalRows
 from deepsep.table.locations import Named, check_memory, find_column, readable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
+from deepsep.table.source import ExternalRows, TableInMemory
 
 
 def read_table(
@@ -96,6 +96,8 @@ def read_table(
     (reading,) = with_fields("read_table", fields, reading)
     types = check_types(types)
     table = open_table(path, reading, max_bytes)
+    if isinstance(table, TableInMemory):
+        return tidied(table.frame.reset_index(drop=True), "frame", label, id, types)
     with readable(table):
         if isinstance(table, ExternalRows):
             return _read_external(table, label, id, types, max_bytes)
@@ -164,7 +166,7 @@ def typed_rows(
 ) -> pd.DataFrame:
     """Return rows that are joined as a DataFrame, with labels, identifiers and types as they were asked for."""
     if isinstance(source, TableFile) and source.form is not None:
-        return tidied(source.typed_frame(table, types, (label, id)), "text", label, id, types)
+        return tidied(source.typed(table, types, (label, id)).to_pandas(), "text", label, id, types)
     return tidied(to_frame(table, id), "arrow", label, id, types)
 
 

@@ -19,17 +19,16 @@ from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary
 from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
 from deepsep.table.column_types import labels_of
-from deepsep.table.external import RepeatedRows
+from deepsep.table.columns import tidied
 from deepsep.table.locations import Named, check_memory, find_column
 from deepsep.table.reading import check_types, joined, read_table, typed_rows
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.source import SomeRows, Source
+from deepsep.table.source import ExternalRows, RepeatedRows, SomeRows, Source, TableInMemory
 
-Table = TableFile | RepeatedRows
+Table = TableFile | RepeatedRows | TableInMemory
 IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are
 
 MAX_USEFUL_UNLABELED = 20_000  # unlabelled rows beyond which more did not help: docs/results/unlabelled-rows.md
-SAMPLE_BATCH_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ def open_tables(source: Named | Opened, id: str | None = None, keys: Array | Non
     are sorted. If ``keys`` are given, as ``ChosenRows`` has them, others are an error.
     """
     opened = open_table(source)
-    if isinstance(opened, OpenFiles):
-        yield opened.tables
+    if not isinstance(opened, ExternalRows):
+        yield [opened] if isinstance(opened, TableInMemory) else opened.tables
         return
     if id is None:
         raise DataError(
@@ -78,6 +77,8 @@ def has_more_rows(source: Named | Opened, rows: int) -> bool:
     opened = open_table(source)
     if isinstance(opened, OpenFiles):
         return opened.in_parts and sum(table.rows_at_most for table in opened.tables) > rows
+    if isinstance(opened, TableInMemory):
+        return opened.n_rows > rows
     with opened.open() as table:
         return table.n_rows > rows
 
@@ -98,30 +99,37 @@ def choose_rows(
     """
     on, known = is_known or (None, None)
     columns = list(dict.fromkeys(name for name in (label, on) if name is not None)) or tables[0].names[:1]
-    cells, marks, first = [], [], 0
     for table in tables:
         for name in columns:
             find_column(table.names, name, "label column" if name == label else "id column")
-        for piece in table.pieces(SAMPLE_BATCH_ROWS, columns):
+    cells, marks, first = [], [], 0
+    if isinstance(tables[0], TableInMemory):
+        frame = tables[0].frame
+        labeled = np.zeros(len(frame), bool) if label is None else given_labels(frame[label])[0]
+        if known is not None:
+            labeled = labeled | known(None if on is None else frame[on], 0, len(frame))
+    else:
+        for piece in _pieces(tables, columns):
             if label is not None:
                 cells.append(without_dictionary(piece[label]).combine_chunks())
             if known is not None:
                 marks.append(known(None if on is None else to_frame(piece.select([on]))[on], first, len(piece)))
             first += len(piece)
-    labeled = np.zeros(first, bool) if not marks else np.concatenate(marks)
-    if label is not None and cells:
-        labeled |= _have_label(label, cells, typed=getattr(tables[0], "kind", None) != "text")
-    keys = tables[0].keys if isinstance(tables[0], RepeatedRows) else None  # known once it was read
-    return sample_rows(labeled, n, seed, keys)
-
-
-def sample_rows(labeled: Array, n: int, seed: int, keys: Array | None = None) -> ChosenRows | None:
-    """Draw ``n`` of the unlabelled rows, next to all labelled ones; None if there are no more than these."""
+        labeled = np.zeros(first, bool) if not marks else np.concatenate(marks)
+        if cells:
+            labeled |= _have_label(str(label), cells, typed=getattr(tables[0], "kind", None) != "text")
     found, others = np.flatnonzero(labeled), np.flatnonzero(~labeled)
     if len(others) <= n:
         return None
     sample = np.random.default_rng(seed).permutation(others)[:n]
+    keys = tables[0].keys if isinstance(tables[0], RepeatedRows) else None  # known once it was read
     return ChosenRows(np.sort(np.concatenate([found, sample])), found, len(labeled), keys)
+
+
+def _pieces(tables: Sequence[Table], columns: Sequence[str]) -> Iterator[Any]:
+    for table in tables:
+        if not isinstance(table, TableInMemory):
+            yield from table.pieces(20_000, columns)
 
 
 def _have_label(name: str, cells: list[Any], *, typed: bool) -> Array:
@@ -153,12 +161,13 @@ def read_rows(
     types = check_types(types)
     with open_tables(source, id, keys) as tables:
         names, first, taken = tables[0].names, 0, []
-        for table in tables:
-            for piece in table.pieces(SAMPLE_BATCH_ROWS, table.names):
-                low, high = np.searchsorted(rows, (first, first + len(piece)))
-                if high > low:
-                    taken.append(piece.take(rows[low:high] - first))
-                first += len(piece)
+        if isinstance(tables[0], TableInMemory):
+            return tidied(tables[0].frame.iloc[rows].reset_index(drop=True), "frame", label, id, types)
+        for piece in _pieces(tables, names):
+            low, high = np.searchsorted(rows, (first, first + len(piece)))
+            if high > low:
+                taken.append(piece.take(rows[low:high] - first))
+            first += len(piece)
         whole = joined(source, names, taken)
         check_memory(source, growth * whole.nbytes, max_bytes)
         return typed_rows(whole, tables[0], label, id, types)

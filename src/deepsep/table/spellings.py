@@ -20,8 +20,8 @@ def clean_labels(
 ) -> tuple[list[pd.Series[Any]], Merged]:
     """Return columns of labels with one spelling for each class, and empty where a word means no label.
 
-    Only spellings that differ in nothing but case, blanks and accents are merged. The most frequent one is used, without
-    blanks around it.
+    Only spellings that differ in nothing but case, blanks and accents are merged. The most frequent one is used,
+    without blanks around it. Also returned are those that were merged.
 
     Examples
     --------

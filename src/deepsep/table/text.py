@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -21,16 +21,7 @@ from deepsep.errors import DataError, Setting, warn
 from deepsep.table.locations import NAMELESS_PREFIX, READABLE_FORMATS, FileType, open_bytes
 from deepsep.table.reading_settings import Reading
 
-KNOWN_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 BLOCK_BYTES = 1 << 24  # bytes; no row may be longer
-CONTROL_CHARACTERS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
-BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 
 
 @dataclass(frozen=True)
@@ -50,8 +41,8 @@ class TextFormat:
     @classmethod
     def of(cls, path: Path, type: FileType, reading: Reading) -> Self:
         """Detect encoding and delimiter if they are not given, and read the header, in one pass over the file."""
-        found = _examine(path, type, reading.encoding)
-        text, delimiter, skip_rows = found.text, reading.delimiter, reading.skip_rows
+        encoding, text, n_lines, n_bytes, n_quotes = _examine(path, type, reading.encoding)
+        delimiter, skip_rows = reading.delimiter, reading.skip_rows
         if not text.strip("\ufeff \r\n\t"):
             raise DataError(f"{path} is empty: it has only blank lines. Write the table again.")
         skip = 0
@@ -70,8 +61,7 @@ class TextFormat:
                 f"{path}: the first line holds a value of more than {csv.field_size_limit():,} characters, which is "
                 "no name of a column. Does the file have line breaks, and a first line with names?"
             )
-        rest = found.n_lines, found.n_bytes, found.n_quotes % 2 == 1
-        return cls(path, type, found.encoding, delimiter, names_in(header), skip, *rest)
+        return cls(path, type, encoding, delimiter, names_in(header), skip, n_lines, n_bytes, n_quotes % 2 == 1)
 
     def tables(self, rows: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield tables of ``rows`` rows (the last may be shorter), every cell as text."""
@@ -105,7 +95,12 @@ class TextFormat:
                         yield whole.slice(0, rows)
                         pending = [whole.slice(rows)]
             except (pa.ArrowException, UnicodeError) as error:
-                raise (self._ragged(bad) if bad else self._unparsed(error)) from error
+                if bad:
+                    raise self._ragged(bad) from error
+                raise DataError(
+                    f"{self.path} cannot be read as rows ({str(error).splitlines()[0][:200]}). The usual cause is a "
+                    "double quote that is never closed: close it, or double it inside a value."
+                ) from error
         if bad:
             raise self._ragged(bad)
         if last is not None:
@@ -152,9 +147,8 @@ class TextFormat:
         elif nearly_all and all(len(row) > width for _, row in wrong):
             advice = "If there is a title above the names of the columns, skip it with {skip}."
         elif len(row) > width:
-            advice = (
-                f"If a value contains {self.delimiter!r}, put it in double quotes; otherwise remove the extra values."
-            )
+            quote = f"If a value contains {self.delimiter!r}, put it in double quotes"
+            advice = f"{quote}; otherwise remove the extra values."
         else:
             advice = "Is the line cut off, or a note below the table? Complete it or remove it."
         return DataError(
@@ -162,32 +156,17 @@ class TextFormat:
             skip=Setting("skip_rows", line - 1),
         )
 
-    def _unparsed(self, error: Exception) -> DataError:
-        return DataError(
-            f"{self.path} cannot be read as rows ({str(error).splitlines()[0][:200]}). The usual cause is a double "
-            "quote that is never closed: close it, or double it inside a value."
-        )
-
 
 # -- encoding --------------------------------------------------------------------------------------------------
 
 
-class _Examined(NamedTuple):
-    encoding: str
-    text: str  # the first lines
-    n_lines: int
-    n_bytes: int
-    n_quotes: int
-
-
 def _chunks(path: Path, type: FileType) -> Iterator[bytes]:
     with open_bytes(path, type) as file:
-        while chunk := file.read(1 << 20):
-            yield chunk
+        yield from iter(lambda: file.read(1 << 20), b"")
 
 
-def _examine(path: Path, type: FileType, given: str | None) -> _Examined:
-    """Examine all bytes of a text file in one pass.
+def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, int, int, int]:
+    """Return the encoding, the first lines, and the numbers of lines, bytes and double quotes, in one pass.
 
     The encoding is the given one, else that of a byte order mark, else UTF-8 or cp1252; an error if it does not fit.
     """
@@ -223,7 +202,7 @@ def _examine(path: Path, type: FileType, given: str | None) -> _Examined:
     decoder.reset()
     text = decoder.decode(head)
     text = text if len(head) == done else text[: max(text.rfind("\n"), 0) or None]
-    return _Examined(name or "utf-8", text, n_lines, done, n_quotes)
+    return name or "utf-8", text, n_lines, done, n_quotes
 
 
 def _has_line(head: bytes) -> bool:
@@ -232,9 +211,12 @@ def _has_line(head: bytes) -> bool:
 
 def _announced(path: Path, head: bytes) -> str | None:
     """Return the encoding of a byte order mark, or of ASCII in UTF-16, which has a zero in every other byte."""
-    for mark, name in BYTE_ORDER_MARKS.items():
-        if head.startswith(mark):
-            return name
+    if head.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # before UTF-16, whose mark begins alike
+        return "utf-32"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
     if b"\0" not in head:
         return None
     even, odd = head[::2].count(0) / len(head[::2]), head[1::2].count(0) / max(len(head[1::2]), 1)
@@ -287,7 +269,7 @@ def _count(chunk: bytes, characters: bytes) -> int:
 
 def _refuse_binary(path: Path, chunk: bytes) -> None:
     """Raise if more than one byte in a hundred is a control character that text does not have."""
-    if _count(chunk, CONTROL_CHARACTERS) > len(chunk) / 100:
+    if _count(chunk, bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})) > len(chunk) / 100:
         raise _binary(path)
 
 
@@ -300,6 +282,7 @@ def _binary(path: Path) -> DataError:
 
 def _find_delimiter(path: Path, text: str, given: str | None) -> str:
     """Return the delimiter that splits the first rows most evenly into several columns, or raise."""
+    known = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
     no_delimiter = '"\r\n\0'
     unusual = "^~:#\x01 "  # delimiters suggested in messages but never assumed
     if given is not None and (len(given) != 1 or not given.isascii() or given in no_delimiter):
@@ -308,13 +291,13 @@ def _find_delimiter(path: Path, text: str, given: str | None) -> str:
             "one, replace it in the file.",
             delimiter=Setting("delimiter", given),
         )
-    widths = {mark: _width(text, mark) for mark in (*KNOWN_DELIMITERS, *unusual)}
-    best = max(KNOWN_DELIMITERS, key=lambda mark: widths[mark])
+    widths = {mark: _width(text, mark) for mark in (*known, *unusual)}
+    best = max(known, key=lambda mark: widths[mark])
     if given is not None:
         if _width(text, given)[1] < 2 and widths[best][1] > 1:
             raise DataError(
                 f"with {{delimiter}}, {path} has one column, {text.splitlines()[0][:60]!r}. "
-                f"With {best!r} ({KNOWN_DELIMITERS[best]}) it has {widths[best][1]}. Use that, or leave the delimiter "
+                f"With {best!r} ({known[best]}) it has {widths[best][1]}. Use that, or leave the delimiter "
                 "out.",
                 delimiter=Setting("delimiter", given),
             )

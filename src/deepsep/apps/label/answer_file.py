@@ -14,7 +14,7 @@ from deepsep.errors import DataError, Setting
 from deepsep.files.atomic import remove_leftovers, replace_file
 from deepsep.table.batches import open_files
 from deepsep.table.columns import key_text
-from deepsep.table.drawn import DRAWN_COLUMN, read_drawn
+from deepsep.table.join import DRAWN_COLUMN, read_drawn
 from deepsep.table.locations import find_column
 from deepsep.table.reading import read_table
 

@@ -21,13 +21,6 @@ from deepsep.errors import ParameterError
 from deepsep.files.atomic import replace_file
 from deepsep.scoring.who_scores import label_of, schema_of, student_of, with_student
 
-TENSOR_TYPES = {
-    "number": "float",
-    "boolean": "string: true, false",
-    "date": "double: seconds since 1970, UTC",
-    "text": "string",
-}
-
 
 def export_onnx(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
     """Write the student of a committee, or a DeepSep, with the encoding of its table to an ONNX file.
@@ -74,7 +67,13 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
         rows = graph.cast(encode_table(graph, network, columns), np.float64)
         schema = {name: str(kind) for name, kind in schema_of(network).items()}
         far = far_columns(network[1])
-        inputs = {name: "double" if name in far else TENSOR_TYPES[kind] for name, kind in schema.items()}
+        types = {
+            "number": "float",
+            "boolean": "string: true, false",
+            "date": "double: seconds since 1970, UTC",
+            "text": "string",
+        }
+        inputs = {name: "double" if name in far else types[kind] for name, kind in schema.items()}
         estimator = network[-1]
     else:
         estimator, schema = network, {}

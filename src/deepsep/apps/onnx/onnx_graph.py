@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -109,6 +109,11 @@ class Graph:
         return int(getattr(self.onnx.TensorProto, kinds[dtype]))
 
 
+def _arithmetic(kind: str) -> Callable[[Tensor, Any], Tensor]:
+    """Return a method that applies an operator to a tensor and another operand."""
+    return lambda tensor, other: tensor.graph.op(kind, tensor, other)
+
+
 @dataclass(frozen=True)
 class Tensor:
     """A tensor of a graph, with arithmetic. Integer division truncates."""
@@ -116,20 +121,9 @@ class Tensor:
     graph: Graph
     name: str
 
-    def __add__(self, other: Any) -> Tensor:
-        return self.graph.op("Add", self, other)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return self.graph.op("Sub", self, other)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return self.graph.op("Mul", self, other)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return self.graph.op("Div", self, other)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return self.graph.op("Mod", self, other)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return self.graph.op("MatMul", self, other)
+    __add__ = _arithmetic("Add")
+    __sub__ = _arithmetic("Sub")
+    __mul__ = _arithmetic("Mul")
+    __truediv__ = _arithmetic("Div")
+    __mod__ = _arithmetic("Mod")
+    __matmul__ = _arithmetic("MatMul")

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
-from deepsep.apps.sql.connections import Connection
-from deepsep.apps.sql.drivers import DuckDB, PostgreSQL, SQLite
+from deepsep.apps.sql.drivers import Connection, DuckDB, PostgreSQL, SQLite
 from deepsep.errors import DataError, Setting
 
 System = Literal["postgresql", "sqlite", "duckdb"]

@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.apps.sql.connections import Connection
 from deepsep.apps.sql.database import open_reader, open_writer
+from deepsep.apps.sql.drivers import Connection
 from deepsep.apps.sql.query import Query, QueryTable
 from deepsep.apps.sql.scores_table import ScoresTable
 from deepsep.core.arrays import Array
@@ -39,7 +39,6 @@ from deepsep.scoring.job import (
 )
 from deepsep.scoring.local import id_type, no_rows, result_types, scored_batches
 from deepsep.table.arrow_frames import cells_of, key_hashes
-from deepsep.table.external import OpenRows
 from deepsep.table.locations import Named, files_of, table_at
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import SomeRows
@@ -206,7 +205,7 @@ def score_query(
         with open_reader(query.database, with_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id, besides=table.place if goes_on else None, unique=True)
             table.begin(reader.key_type(rows.sql, id)[0], replace=replace)
-            return score_into(scoring, table, [scoring.part(OpenRows(rows), "the query")], progress)
+            return score_into(scoring, table, [scoring.part(rows, "the query")], progress)
 
 
 def write_scores(
@@ -230,7 +229,7 @@ def write_scores(
         table = ScoresTable(connection, to, id)
         with open_reader(query.database, with_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id)
-            parts = [scoring.part(OpenRows(rows), "the query")]
+            parts = [scoring.part(rows, "the query")]
             job, key = scoring.job(parts), reader.key_type(rows.sql, id)[0]
             table.begin(key, replace=replace)
             table.describe(job.provenance, settings_of(scoring, job))

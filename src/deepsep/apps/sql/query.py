@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from deepsep.apps.sql.connections import Connection, quoted
 from deepsep.apps.sql.database import check_address, open_reader
+from deepsep.apps.sql.drivers import Connection, quoted
 from deepsep.errors import DataError, Setting
-from deepsep.table.external import ExternalRows
 from deepsep.table.locations import find_column
+from deepsep.table.source import ExternalRows, OpenRows
 from deepsep.table.text import check_unique
 
 
@@ -48,7 +48,7 @@ class Query(ExternalRows):
             yield QueryTable(connection, self.sql, id=id, unique=unique)
 
 
-class QueryTable:
+class QueryTable(OpenRows):
     """The rows of a query, sorted by ``id``: its columns are read at once, its rows on request.
 
     Rows whose identifiers are in the table ``besides`` are left out; if they are to be ``unique``, repeated ones are an
@@ -89,7 +89,7 @@ class QueryTable:
                 "with {id}, or write the query so that it gives every key once.",
                 id=Setting("id"),
             )
-        self.n_rows: int = count
+        self.n_rows = count
         self._source = source if key is None else f"{source} order by deepsep_source.{key}"
 
     def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:

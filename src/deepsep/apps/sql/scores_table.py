@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from deepsep.apps.sql.connections import Connection, literal, quoted
+from deepsep.apps.sql.drivers import Connection, literal, quoted
 from deepsep.errors import DataError, DeepSepError, Setting
 from deepsep.scoring.writer import result_schema
 

@@ -183,19 +183,15 @@ def make_typing_tool(
         of_all = data.held_out([list(range(len(items)))] * N_FOLDS)
         if on_step is not None:
             on_step(total, total, "done")
-        shares = [share_right(each, None if model.weight_ is None else weight) for each in right]
-        ceiling = share_right(of_all, None if model.weight_ is None else weight)[0]
-        enough = [m for m, (share, _) in enumerate(shares, start=1) if share >= ceiling - within]
-        suggested = enough[0] if enough else tried
+        given = None if model.weight_ is None else weight
+        shares = [share_right(each, given) for each in right]
+        ceiling = share_right(of_all, given)[0]
+        suggested = next((m for m, (share, _) in enumerate(shares, start=1) if share >= ceiling - within), tried)
         chosen = orders[-1][: n_questions or suggested]
         start, points = data.points(chosen)
     curve = pd.DataFrame(
-        {
-            "question": [items[i].name for i in orders[-1]],
-            "agreement": [share for share, _ in shares],
-            "low": [interval[0] for _, interval in shares],
-            "high": [interval[1] for _, interval in shares],
-        },
+        [(items[i].name, share, *interval) for i, (share, interval) in zip(orders[-1], shares, strict=True)],
+        columns=["question", "agreement", "low", "high"],
         index=pd.RangeIndex(1, tried + 1, name="questions"),
     )
     return TypingTool(

@@ -20,9 +20,6 @@ from deepsep.apps.workbook.crosstabs import Difference, Line, difference, profil
 from deepsep.apps.workbook.guide import Lines, guide
 from deepsep.apps.workbook.own_file import add_predictions
 from deepsep.apps.workbook.sheets import (
-    DATE_FORMAT,
-    DEVIATION_FORMAT,
-    INDEX_FORMAT,
     NUMBER_FORMAT,
     P_FORMAT,
     WHOLE_FORMAT,
@@ -95,26 +92,14 @@ def make_workbook(
 
     Parameters
     ----------
-    model : fitted pipeline or estimator
-        A pipeline from :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
-    table : DataFrame or matrix
-        All rows, labelled and unlabelled. Of more than 200,000 unlabelled rows, 200,000 are drawn for the profiles.
-    labels : array-like of shape (n,)
-        Labels of the rows; None for unlabelled ones.
-    ids : Series or sequence of shape (n,), optional
-        Identifiers of the rows; by default their numbers from 0.
-    proba : array of shape (n, c), optional
-        ``model.predict_proba(table)``, if known already.
-    label : str, default="class"
-        Name of the column of labels.
+    model, table, labels, ids, proba, label, sample_weight
+        As in :func:`deepsep.report.summarize`. Profiles are of at most 200,000 unlabelled rows, drawn at random.
     summary : dict, optional
         The result of :func:`deepsep.report.summarize`, if known already.
     n_next : int, default=25
         Number of rows to label next.
     seed : int, default=0
         Seed of everything random.
-    sample_weight : array-like of shape (n,), optional
-        Weights of the rows.
     predictions : DataFrame, optional
         Predictions of rows, for a sheet of their own.
     book : openpyxl.Workbook, optional
@@ -294,7 +279,7 @@ def _add_profiles(
         "Profiles",
         head,
         [[*sizes, *[None] * (n_segments + 1)], *(_profile_row(line, adjusted[line.column]) for line in lines)],
-        styles=[*[None] * (3 + n_segments), *[INDEX_FORMAT] * n_segments, P_FORMAT],
+        styles=[*[None] * (3 + n_segments), *["0"] * n_segments, P_FORMAT],
         widths={"Column": 26, "Value": 20, **dict.fromkeys(head[2:], 14.0)},
         frozen=3,
     )
@@ -334,7 +319,12 @@ def _some_rows(known: Labels, seed: int) -> Array:
 
 
 def _profile_row(line: Line, p: float) -> list[Any]:
-    styles = {"share": PERCENT_FORMAT, "number": NUMBER_FORMAT, "date": DATE_FORMAT, "deviations": DEVIATION_FORMAT}
+    styles = {
+        "share": PERCENT_FORMAT,
+        "number": NUMBER_FORMAT,
+        "date": "yyyy-mm-dd",
+        "deviations": "[>=0.005]+0.00;[<=-0.005]-0.00;0.00",
+    }
     style = styles[line.unit]
     values = [line.total, *line.values.tolist()]
     if line.unit == "date":

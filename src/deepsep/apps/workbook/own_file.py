@@ -37,7 +37,8 @@ def add_predictions(book: Workbook, predictions: pd.DataFrame) -> None:
 def copy_with_predictions(place: Path, data: Training, predictions: pd.DataFrame, reading: Reading) -> Workbook | None:
     """Return a copy of an Excel file with the predictions next to its table, or None, with a warning, if it cannot be.
 
-    The copy opens at the table. Nothing else changes. A column whose name is taken gets another one: ``segment_predicted`` for ``segment``.
+    The copy opens at the table. Nothing else changes. A column whose name is taken gets another one, such as
+    ``segment_predicted``.
     """
     try:
         header, *rows = lines_of_table(place, reading.sheet, reading.skip_rows)

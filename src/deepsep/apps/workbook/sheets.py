@@ -11,8 +11,7 @@ from openpyxl.utils import get_column_letter
 
 from deepsep.table.excel_cells import BOLD_FONT, WRAPPED_TEXT, as_header, check_fits, fill, set_widths, width_of
 
-NUMBER_FORMAT, WHOLE_FORMAT, INDEX_FORMAT = "#,##0.00", "#,##0", "0"
-DATE_FORMAT, DEVIATION_FORMAT = "yyyy-mm-dd", "[>=0.005]+0.00;[<=-0.005]-0.00;0.00"
+NUMBER_FORMAT, WHOLE_FORMAT = "#,##0.00", "#,##0"
 P_FORMAT = '[<0.0001]"<0.0001";0.0000'
 
 
