@@ -370,7 +370,7 @@ def test_predictions_have_the_format_of_the_table(people: Path, suffix: str, mon
     deepsep.fit(table, label="segment", method="tsvm").save(people.parent / "again", report=False)
     assert (people.parent / "again" / f"predictions.{wanted}").exists()
     if suffix == "xlsx":
-        monkeypatch.setattr("deepsep.model.model_folder.MAX_SHEET_ROWS", 100)
+        monkeypatch.setattr("deepsep.table.excel_cells.MAX_SHEET_ROWS", 100)
         assert run("fit", table, *options, "--method", "tsvm", "-o", folder).exit_code == 0
         assert [file.name for file in folder.glob("predictions.*")] == ["predictions.csv"]
 

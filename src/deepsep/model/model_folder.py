@@ -19,7 +19,7 @@ from deepsep.model.training_table import Training
 from deepsep.report.page import render
 from deepsep.scoring.writer import Writer
 from deepsep.table.batches import open_files
-from deepsep.table.excel_cells import MAX_SHEET_COLUMNS, MAX_SHEET_ROWS
+from deepsep.table.excel_cells import fits
 from deepsep.table.join import DRAWN_COLUMN
 from deepsep.table.reading import read_table
 
@@ -38,8 +38,7 @@ def usual_format(data: Training) -> str:
     What does not fit on an Excel sheet is CSV, and so are predictions for SPSS, which reads no Parquet.
     """
     format = {"excel": "xlsx", "text": "csv", "spss": "csv"}.get(data.origin.kind if data.origin else "", "parquet")
-    fits = data.n_unlabeled <= MAX_SHEET_ROWS and len(data.labels.classes) + 4 <= MAX_SHEET_COLUMNS
-    return "csv" if format == "xlsx" and not fits else format
+    return "csv" if format == "xlsx" and not fits(data.n_unlabeled, len(data.labels.classes) + 4) else format
 
 
 def write_folder(

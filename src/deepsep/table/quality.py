@@ -211,8 +211,8 @@ def _check_labels(labels: Labels, label: str, findings: Findings) -> bool:
 
 def _note_merged(merged: Merged, label: str, findings: Findings) -> None:
     if merged:
-        each = [f"{listed(map(repr, others))} are {name!r}" for name, others in merged.items()]
-        text = f"spellings that differ only in case, blanks or accents were merged: {'; '.join(each)}."
+        each = [f"{name!r} for {listed(map(repr, others))}" for name, others in merged.items()]
+        text = f"spellings that differ only in case, blanks or accents are one class: {'; '.join(each)}."
         findings.add("note", "merged-spellings", text, "If they are different classes, leave out the merging.", label)
 
 

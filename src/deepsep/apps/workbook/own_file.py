@@ -14,7 +14,7 @@ from deepsep.errors import DataError, warn
 from deepsep.model.predictions import Predictions
 from deepsep.model.training_table import Training
 from deepsep.table.excel import lines_of_table
-from deepsep.table.excel_cells import MAX_SHEET_COLUMNS, PERCENT_FORMAT, as_header, fill
+from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, fill, fits
 from deepsep.table.locations import readable
 from deepsep.table.reading_settings import Reading
 
@@ -54,7 +54,7 @@ def copy_with_predictions(place: Path, data: Training, predictions: pd.DataFrame
     sheet = book.worksheets[reading.sheet] if isinstance(reading.sheet, int) else book[reading.sheet]
     last = max(cell.column for row in sheet.iter_rows() for cell in row if cell.value is not None)
     last = max([last, *(cells.max_col for cells in sheet.merged_cells.ranges)])
-    if len(rows) != len(data.labeled) or last + predictions.shape[1] > MAX_SHEET_COLUMNS:
+    if len(rows) != len(data.labeled) or not fits(len(rows), last + predictions.shape[1]):
         warn(f"the workbook has no copy of {place}, but the predictions on a sheet: they do not fit next to its table.")
         return None
     taken = {str(cell.value) for cell in sheet[header] if cell.value is not None}
