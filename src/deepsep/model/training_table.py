@@ -310,6 +310,8 @@ def read_training(
             tuple(asked.drop),
             tuple(asked.text),
             asked.weight,
+            asked.merge_spellings,
+            tuple(asked.no_label),
         ),
         seed=seed,
         merged=merged,
@@ -339,10 +341,10 @@ def _clean(frames: list[pd.DataFrame], label: str | None, asked: TrainingTable) 
         return frames, {}
     given = [frames[k][label] for k in at]
     columns, merged = clean_labels(given, merge=asked.merge_spellings, no_label=asked.no_label)
-    cleaned = dict(zip(at, columns, strict=True))
-    return [
-        frame.assign(**{str(label): cleaned[k]}) if k in cleaned else frame for k, frame in enumerate(frames)
-    ], merged
+    frames = list(frames)
+    for k, column in zip(at, columns, strict=True):
+        frames[k] = frames[k].assign(**{str(label): column})
+    return frames, merged
 
 
 def _origins(frame: pd.DataFrame, word: str | None) -> Any:
@@ -407,8 +409,9 @@ def _with_labels(
             note(_what_was_added(file, summary, asked))
         else:
             frame, summary = join_labels(frame, known, on=on, label=label, weight=weight)
-            label = str(summary["label"])
-            (frame,), merged = _clean([frame], label, asked)
+            if label is None:
+                label = str(summary["label"])
+                (frame,), merged = _clean([frame], label, asked)
             note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
     return frame.drop(columns=ROW_COLUMN) if by_number else frame, str(label), chosen, word, merged
 
