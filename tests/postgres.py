@@ -10,7 +10,7 @@ import time
 import uuid
 from pathlib import Path
 
-PATIENCE = 60  # seconds
+PATIENCE = 600  # seconds: nothing waits so long but on a machine that is far too busy
 PASSWORD = "open sesame"
 
 

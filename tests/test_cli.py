@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import typer
-from command_line import deepsep_process, open_terminal, read_terminal, run
+from command_line import PATIENCE, deepsep_process, open_terminal, read_terminal, run
 
 import deepsep
 from deepsep.cli import app
@@ -130,7 +130,7 @@ def test_ctrl_c_exits_130_and_writes_nothing(people: Path, method: str, setting:
             shown = read_terminal(ours, until=sign)
             process.send_signal(signal.SIGINT)
             shown += read_terminal(ours)
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     os.close(ours)

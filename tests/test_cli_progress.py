@@ -119,6 +119,17 @@ def test_no_bar_without_a_terminal_nor_when_quiet(
     assert [options for options, shows in shown.items() if shows] == [(False, False)]
 
 
+def test_without_a_report_there_is_no_bar_of_it(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, bar = [], Console.bar
+    monkeypatch.setattr(Console, "shows_progress", True)
+    monkeypatch.setattr(
+        Console, "bar", lambda self, doing, **settings: opened.append(doing) or bar(self, doing, **settings)
+    )
+    options = ("--no-report", "--method", "mean-teacher", "--set", "steps=60", "-o", people.parent / "m")
+    assert run("fit", people, "--label", "segment", *options).exit_code == 0
+    assert opened == ["mean-teacher", "Predicting"]
+
+
 @pytest.mark.infra
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="terminals of POSIX")

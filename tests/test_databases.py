@@ -435,27 +435,34 @@ def test_ctrl_c_says_what_was_written(base: Base, model) -> None:
     assert len(base.scores()) == 500
 
 
+# Each program waits for an answer after every batch, so that it cannot be far ahead of the process that kills it.
 CHILD = """
 import sys
 from deepsep.apps.sql import Query, score_query
 score_query(sys.argv[1], Query(sys.argv[2], "select * from people"), "scores", id="customer", batch_rows=50,
-            progress=lambda rows, share: print(rows, flush=True))
+            progress=lambda rows, share: (print(rows, flush=True), sys.stdin.readline()))
 print("done", flush=True)
 """
 
 
 def score_and_kill(base: Base, model: Path, chance: random.Random, program: str = CHILD, *arguments: object) -> bool:
-    """Score in a process of its own and kill it at a random moment; return whether it was killed before its end."""
+    """Score in a process of its own and kill it in a random batch; return whether it had so many batches to score.
+
+    A run that begins anew always has: the last batch is never the one.
+    """
     command = [sys.executable, "-c", program, str(model), base.address, *map(str, arguments)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with child:
-        batches = chance.randrange(1, ROWS // 50)
-        for number, line in enumerate(child.stdout):
+        batches = chance.randrange(1, ROWS // 50 - 1)
+        for number, line in enumerate(child.stdout, start=1):
             if line == "done\n":
                 break
+            child.stdin.write("go on\n")
+            child.stdin.flush()
             if number == batches:
                 time.sleep(chance.random() * 0.02)
                 child.kill()
+                break
     assert child.returncode in (0, -signal.SIGKILL)
     return child.returncode != 0
 
@@ -655,6 +662,8 @@ def test_a_reader_stays_a_reader(base: Base) -> None:
 @pytest.mark.parametrize("base", ["duckdb"], indirect=True)
 @pytest.mark.parametrize("sql", ["from people", "table people", "pivot people on plan using count(*)"])
 def test_queries_in_the_words_of_duckdb(base: Base, sql) -> None:
+    if sql.startswith("pivot") and pytest.importorskip("duckdb").__version__ < "2":
+        pytest.skip("a pivot is several statements")
     assert len(read_table(base.query(f"{sql} -- all\n;"), id="customer")) == ROWS
 
 
@@ -1144,7 +1153,7 @@ FILE_CHILD = """
 import sys
 from deepsep.apps.sql import score_to_table
 score_to_table(sys.argv[1], sys.argv[3], "scores", database=sys.argv[2], id="customer", batch_rows=50,
-               progress=lambda rows, share: print(rows, flush=True))
+               progress=lambda rows, share: (print(rows, flush=True), sys.stdin.readline()))
 print("done", flush=True)
 """
 
@@ -1152,10 +1161,9 @@ print("done", flush=True)
 @pytest.mark.infra
 def test_a_killed_run_of_a_file_leaves_whole_batches(base: Base, model, table, expected, tmp_path) -> None:
     file, chance = write(table, tmp_path / "people.parquet"), random.Random(0)
-    # A run can be killed after its last batch, too: then nothing is left to resume.
-    while not (score_and_kill(base, model, chance, FILE_CHILD, file) and 0 < len(base.scores()) < ROWS):
-        base.do("drop table scores", "delete from deepsep_scores")
+    assert score_and_kill(base, model, chance, FILE_CHILD, file)
     found = base.scores()
+    assert 0 < len(found) < ROWS
     assert len(found) % 50 == 0
     assert set(found["customer"]) == set(table["customer"][: len(found)])
     score_to_table(model, file, "scores", database=base.address, id="customer")

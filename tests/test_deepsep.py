@@ -19,10 +19,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from deepsep import TSVM, DeepSep, LabeledFold, load, out_of_fold, save
 from deepsep.classifiers.declared_settings import settings as with_settings
 from deepsep.core.probability import fit_temperature, round_weights, smooth_labels, temper
+from deepsep.core.training_rows import Context
 from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning, StopTraining
 from deepsep.networks import NumpyNetwork
 from deepsep.networks.frozen import NetworkAverage
 
+PATIENCE = 600  # seconds: nothing waits so long but on a machine that is far too busy
 QUICK = {
     "initial_epochs": 15,
     "rounds": 2,
@@ -470,11 +472,19 @@ def heeds_ctrl_c():
 @pytest.mark.usefixtures("heeds_ctrl_c")
 def test_a_real_ctrl_c_in_the_middle_of_training():
     X, y, _ = segments()
-    threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
-    start = time.monotonic()
+    training = threading.Event()
+
+    def press() -> None:
+        if training.wait(PATIENCE):
+            time.sleep(0.05)
+            signal.raise_signal(signal.SIGINT)
+
+    someone = threading.Thread(target=press)
+    someone.start()
+    model = DeepSep(initial_epochs=1_000_000, random_state=0)
     with pytest.warns(InterruptWarning, match="partly trained initial network"):
-        model = DeepSep(initial_epochs=1_000_000, random_state=0).fit(X, y)
-    assert time.monotonic() - start < 30
+        model.fit_rows(model.training_rows(X, y), Context(on_step=lambda epochs, loss: training.set()))
+    someone.join()
     assert np.isfinite(model.predict_proba(X)).all()
 
 

@@ -122,6 +122,19 @@ def test_a_committee_of_a_part_reads_the_origins_from_its_labels():
     np.testing.assert_array_equal(whole.codes, part.codes)
 
 
+@pytest.mark.parametrize(
+    ("labels_drawn", "message"),
+    [
+        ("hard", "labels_drawn='hard' is not an origin of labels. Use 'random'"),
+        (["random"], r"labels_drawn has the shape \(1,\); pass one word, or one for each of \d+ rows"),
+    ],
+)
+def test_origins_that_make_no_sense_are_refused(labels_drawn, message):
+    X, y = table()
+    with pytest.raises(LabelError, match=message):
+        TSVM().training_rows(X, y, labels_drawn=labels_drawn)
+
+
 def test_what_depends_on_the_rows_and_the_settings_is_looked_at_in_every_fit():
     X, y = table()
     rows = TSVM().training_rows(X, y)

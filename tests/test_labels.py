@@ -100,8 +100,8 @@ def test_minus_one_is_a_label_among_strings_only():
         ([0.5, 1.25, 2.75], "Unknown label type"),
         (np.array([1.0, np.inf]), "infinity"),
         (None, "y to be passed"),
-        (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), "Unknown label type"),
-        ([pd.Timestamp("2020-01-01"), None], "Unknown label type"),
+        (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), "Unknown label type: y holds dates or durations"),
+        ([pd.Timestamp("2020-01-01"), None], r"Unknown label type: Timestamp \(for example .*2020-01-01"),
     ],
 )
 def test_bad_labels(y, words):

@@ -615,14 +615,14 @@ def test_forged_arrays(copy, tmp_path):
     X = sparse.csr_matrix(ROWS)
     save(TSVM(kernel="rbf").fit(X, some_labels(TEXT)), tmp_path / "sparse")
     arrays = read_tensors((tmp_path / "sparse" / "arrays.safetensors").read_bytes())
-    for change in (
-        {"support_vectors_.indices": arrays["support_vectors_.indices"] + 1_000_000},
-        {"transduction_": None},
+    for change, message in (
+        ({"support_vectors_.indices": arrays["support_vectors_.indices"] + 1_000_000}, None),
+        ({"transduction_": None}, "the model has no array 'transduction_'"),
     ):
         changed = {name: array for name, array in {**arrays, **change}.items() if array is not None}
         place = Path(shutil.copytree(tmp_path / "sparse", tmp_path / next(iter(change))))
         rewrite(place, files={"arrays.safetensors": write_tensors(changed)})
-        refuse(place)
+        refuse(place, message)
 
 
 # -- an encoder of the user's --------------------------------------------------------------------------------

@@ -223,14 +223,14 @@ def test_identifiers_of_two_kinds_are_refused(fitted, table, tmp_path):
     (tmp_path / "parts").mkdir()
     table[:5].assign(key=range(5)).to_parquet(tmp_path / "parts" / "0.parquet")
     table[:5].assign(key=list("abcde")).to_parquet(tmp_path / "parts" / "1.parquet")
-    with pytest.raises(DataError, match="'key' is int64 in one part and large_string in another"):
+    with pytest.raises(DataError, match=r"'key' is int64 in one part and (large_)?string in another"):
         score_file(fitted, tmp_path / "parts", tmp_path / "out.parquet", id="key")
     assert [file.name for file in tmp_path.iterdir()] == ["parts"]
 
 
 def test_a_part_without_rows_gives_a_part_without_rows(fitted, table, scored, tmp_path):
     place = write(table, tmp_path / "parts")
-    table[:0].to_parquet(place / "part-.parquet")
+    pq.write_table(pq.read_table(place / "part-0.parquet")[:0], place / "part-.parquet")
     score_file(fitted, place, tmp_path / "out", id="user")
     schemas = [pq.read_schema(tmp_path / "out" / part.name).remove_metadata() for part in place.iterdir()]
     assert len(schemas) == 6
@@ -374,6 +374,7 @@ def test_the_student_stands_behind_the_same_encoding(committee, table):
 @pytest.mark.parametrize(("most", "by"), [(2_499, "student"), (2_500, "committee")])
 def test_many_rows_go_to_the_student_as_a_whole(committee, table, by_both, tmp_path, monkeypatch, source, most, by):
     monkeypatch.setattr(deepsep.scoring.who_scores, "MANY_ROWS", most)
+    monkeypatch.setattr(committee[-1].student_, "accuracy_loss_", 0.01)  # little enough, whatever the fits gave
     place = write(table, tmp_path / source)
     done = score_file(committee, place, tmp_path / "out.parquet", id="user", batch_rows=900)
     scored = pd.read_parquet(tmp_path / "out.parquet")

@@ -1271,14 +1271,15 @@ class PromisesOfTables(Results):
 
     def table(self) -> str:  # type: ignore[override]
         rows = []
-        for effort in ("normal", "fast"):
-            for labels, part in self._fits(effort=effort).groupby("labels"):
-                inside = part["accuracy"].between(part["low"], part["high"])
-                off = 100 * (part["expected"] - part["accuracy"])
-                numbers = (off.abs().mean(), off.mean(), 100 * inside.mean())
-                text = [f"{numbers[0]:.1f}", f"{numbers[1]:+.1f}".replace("-", "−"), f"{numbers[2]:.0f}"]
-                rows.append([effort, str(labels), str(len(part)), *text])
-        return markdown(["effort", "labels", "fits", "off by", "too high by", "interval holds, %"], rows)
+        named = {"random": "random", "quota": "quotas, shares given"}
+        for (effort, how, labels), part in self._fits().groupby(["effort", "how", "labels"]):
+            inside = part["accuracy"].between(part["low"], part["high"])
+            off = 100 * (part["expected"] - part["accuracy"])
+            numbers = (off.abs().mean(), off.mean(), 100 * inside.mean())
+            text = [f"{numbers[0]:.1f}", f"{numbers[1]:+.1f}".replace("-", "−"), f"{numbers[2]:.0f}"]
+            rows.append([effort, named[how], str(labels), str(len(part)), *text])
+        names = ["effort", "labels are", "labels", "fits", "off by", "too high by", "interval holds, %"]
+        return markdown(names, sorted(rows, key=lambda row: row[0] != "normal"))
 
 
 class LocalMinima(Results):

@@ -48,7 +48,8 @@ def _raw_cells(table: OpenFiles) -> dict[str, pd.Series[Any]]:
         if file.form is not None:
             frames.append(joined(table, table.names, file.pieces(1_000_000, table.names)).to_pandas())
         elif file.kind == "excel":
-            frames.append(file.cells.map(lambda value: value if isinstance(value, str) else None).astype("str"))
+            words = file.cells.map(lambda value: value if isinstance(value, str) else None)
+            frames.append(words.astype("str").mask(words.isna()))
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     return {str(name): frame[name] for name in frame}
 

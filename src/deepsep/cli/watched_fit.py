@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,33 +59,31 @@ def fit_and_measure(
     if data.X.shape[1] > wide and report:
         out.note(f"All {data.X.shape[1]:,} columns are used, which makes the report slow; --no-report leaves it out.")
     began = time.perf_counter()
-    with _watching(out, estimator, method, report) as (context, on_step):
+    with ExitStack() as bars:
+        on_step: Any = None  # what the report calls at each step: a committee has one bar for its fits and the report
+        if isinstance(estimator, Committee):
+            context, on_step = bars.enter_context(watching_committee(out, report=report))
+        else:
+            context = bars.enter_context(watching(out, estimator, method))
         with warnings.catch_warnings():
-            warnings.simplefilter("always", InterruptWarning)  # Ctrl-C ends the folds of a committee, not its fit
+            if isinstance(estimator, Committee):  # of which Ctrl-C ends the folds, not the fit
+                warnings.simplefilter("always", InterruptWarning)
             model = fit_training(estimator, data, keep=keep, report=report, context=context)
         if any(text.startswith("interrupted") for text in out.warnings):
             out.note("The model is written with what is known; Ctrl-C again ends without one.")
         seconds = time.perf_counter() - began
+        if on_step is None:
+            bars.close()
         if decision.sets is not None and model.evidence_ is None:
             out.warn("no sets: no predictions out of fold are known, from which they are made.")
             decision = replace(decision, sets=None, per_class=False)
         with out.share("Predicting") as progress:
             predictions = predict_unlabeled(model, data, decision, folder=folder, progress=progress)
-        if report and not isinstance(estimator, Committee):
+        if report and on_step is None:
             out.note("Evaluating it by cross-validation, next to other methods ...")
+            on_step = bars.enter_context(out.steps("Report"))
         summary = model.summary(**{"command": out.command, **of_report}, on_step=on_step) if report else None
     return Fitted(model, decision, predictions, summary, seconds)
-
-
-@contextmanager
-def _watching(out: Console, estimator: Any, method: str, report: bool) -> Iterator[tuple[Context, Any]]:
-    """Yield the context of a fit, and what the report calls at each step: one bar of a committee, two of others."""
-    if isinstance(estimator, Committee):
-        with watching_committee(out, report=report) as both:
-            yield both
-    else:
-        with watching(out, estimator, method) as context, out.steps("Report") as on_step:
-            yield context, on_step
 
 
 def _announcement(estimator: Any, method: str, data: Training) -> str:

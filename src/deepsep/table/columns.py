@@ -335,13 +335,13 @@ def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         names = as_text(pd.Series(column.cat.categories))
         values = names.to_numpy(object)[column.cat.codes] if len(names) else np.full(len(column), None)
-        text = pd.Series(values, index=column.index, dtype="str").mask(column.isna())
+        text = pd.Series(values, index=column.index, dtype="str")
     elif pd.api.types.is_string_dtype(column) and column.dtype != object:
         text = column.astype("str")
     else:
         text = pd.Series([key_text(value) for value in column], index=column.index, dtype="str")
     text = text.str.slice(0, MAX_CELL_CHARACTERS).str.strip()
-    return text.mask(text.isin(MISSING_WORDS))
+    return text.mask(text.isin(MISSING_WORDS) | column.isna())
 
 
 def key_text(value: Any) -> str | None:
@@ -355,7 +355,10 @@ def key_text(value: Any) -> str | None:
 
 def for_encoders(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
     """Return a column in a form from which its encoding follows: booleans as text."""
-    return column.map({1: "true", 0: "false"}).astype("str") if kind == "boolean" else column
+    if kind != "boolean":
+        return column
+    # pandas 2 writes missing values as "nan".
+    return column.map({1: "true", 0: "false"}).astype("str").mask(column.isna())
 
 
 # -- identifiers and constants ---------------------------------------------------------------------------------

@@ -252,7 +252,7 @@ def _count(table: pd.DataFrame, label: str, labels: Labels | None) -> dict[str, 
         given = int(labels.labeled.sum())
     else:  # no labels that a fit accepts
         cells = table[label] if label in table.columns else pd.Series(dtype=object)
-        counts, given = cells.value_counts()[:50], int(cells.notna().sum())
+        counts, given = cells.value_counts().head(50), int(cells.notna().sum())
     classes = {str(name): int(count) for name, count in counts.items()}
     return {"column": label, "labelled": given, "unlabelled": len(table) - given, "classes": classes}
 

@@ -50,5 +50,5 @@ def _read(path: Path) -> pd.DataFrame:
     for name, labels in about.variable_value_labels.items():
         given = frame[name].dropna()
         if len(given) and given.isin(list(labels)).all():
-            frame[name] = frame[name].map(labels).astype("str")
+            frame[name] = frame[name].map(labels).astype("str").mask(frame[name].isna())
     return pd.DataFrame(frame)
