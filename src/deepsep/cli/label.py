@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import warnings
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +16,7 @@ import typer
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
 from deepsep.cli.options import Seed, TrainingOptions, option, split_names
-from deepsep.errors import DataError, LabelError, ParameterError
+from deepsep.errors import DataError, LabelError, LabelWarning, ParameterError
 
 if TYPE_CHECKING:
     from deepsep.model.training_table import Training
@@ -114,7 +115,8 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     if options.labels or (options.label is not None and options.label in names):
         data = read_training(asked, source=rows, note=out.note)
         y = data.y.reset_index(drop=True)
-        with suppress(LabelError):  # there may be no labels yet
+        with suppress(LabelError), warnings.catch_warnings():  # there may be no labels yet
+            warnings.simplefilter("ignore", LabelWarning)  # the findings say the same
             for finding in check_classes(data.labels, data.label, data.merged):
                 out.note("\n".join(finding_lines(finding)))
         return Training(data.X, y, None, data.ids, data.label, labels_drawn=data.labels_drawn)
