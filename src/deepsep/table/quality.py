@@ -237,12 +237,12 @@ def _check_classes(labels: Labels, label: str, findings: Findings) -> None:
         text = (
             f"the labels {listed(map(repr, twins))} differ only in case, blanks or accents, but are different classes."
         )
-        next = "If they are one class, write them alike, or use --merge-spellings (merge_spellings=True)."
+        next = "If they are one class, write them alike, or merge them with merge_spellings."
         findings.add("warning", "alike-classes", text, next, label)
     for name in names:
         if name.strip().lower() in DISGUISED_MARKS:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
-            next = f"If it means unlabelled, leave these cells empty, or use --no-label {name!r} (no_label={name!r})."
+            next = f"If it means unlabelled, leave these cells empty, or name the word in no_label."
             findings.add("warning", "missing-class", text, next, label)
 
 
