@@ -242,7 +242,7 @@ def _check_classes(labels: Labels, label: str, findings: Findings) -> None:
     for name in names:
         if name.strip().lower() in DISGUISED_MARKS:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
-            next = f"If it means unlabelled, leave these cells empty, or name the word in no_label."
+            next = "If it means unlabelled, leave these cells empty, or name the word in no_label."
             findings.add("warning", "missing-class", text, next, label)
 
 
