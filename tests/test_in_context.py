@@ -1,6 +1,7 @@
 """The in-context network as a classifier: what its answers may depend on, its context, its views and its files."""
 
 import copy
+import dataclasses
 import json
 import pickle
 import shutil
@@ -9,10 +10,11 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from in_context import TINY
 from safetensors.torch import load_file, save_file
 from sklearn.datasets import make_blobs, make_moons
 
-from deepsep import InContext, load, save
+from deepsep import Committee, InContext, load, networks, save
 from deepsep.classifiers.in_context.context_draw import draw_context
 from deepsep.core.probability import mixture_weights
 from deepsep.core.training_rows import TrainingRows
@@ -161,9 +163,37 @@ def test_two_thousand_columns():
     X = rng.normal(size=(150, 2000)) + 0.7 * rng.normal(size=(3, 2000))[truth]
     y = np.where(np.arange(150) < 45, truth, -1)
     model = small(view="both", n_members=2).fit(X, y)
-    assert model.columns_.shape == (2, 72)
-    assert not np.intersect1d(*model.columns_).size
+    assert model.columns_.shape == (2, 128)
     assert (model.transduction_ == truth)[y < 0].mean() > 0.9
+
+
+def test_every_member_sees_the_few_columns_that_tell_the_classes_apart():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(3, size=400)
+    X = rng.normal(size=(400, 300))
+    telling = [7, 100, 299]
+    X[:, telling] += 3 * np.eye(3)[truth]
+    y = np.where(np.arange(400) < 60, truth, -1)
+    columns = small(view="columns", n_members=6).fit(X, y).columns_
+    assert columns.shape == (6, 128)
+    assert all(set(telling) <= set(own) for own in columns.tolist())
+    assert len(np.unique(columns)) > 200  # and others of the rest
+    all_seen = small(view="columns", n_members=2).fit(X[:, :128], y).columns_
+    np.testing.assert_array_equal(all_seen, [np.arange(128)] * 2)
+
+
+def test_columns_are_chosen_without_the_labels_that_weigh_the_views(monkeypatch):
+    n_labels = []
+
+    def count(values, codes, rng):
+        n_labels.append(len(codes))
+        return np.ones(values.shape[1])
+
+    monkeypatch.setattr("deepsep.classifiers.in_context.in_context.column_importances", count)
+    X, y, _ = table(labeled=30, d=200)
+    small(view="both", n_members=1).fit(X, y)
+    assert n_labels[0] == 30
+    assert sorted(n_labels[1:]) == [24] * 5
 
 
 @accuracy
@@ -321,6 +351,12 @@ def test_members_share_out_columns_and_classes():
     rng = np.random.default_rng(0)
     columns = draw_columns(np.arange(100), 5, rng, most=40)
     assert np.bincount(columns.ravel(), minlength=100).tolist() == [2] * 100
+    importances = np.array([1.0, 2.0, 3.0])
+    pairs = draw_columns(np.arange(3), 20_000, rng, importances=importances, most=2)
+    # The chance that a column is the one left out: each of the others drawn first, and then the other one.
+    out = [sum(a / 6 * b / (6 - a) for a, b in ((q, r), (r, q))) for q, r in ((2, 3), (1, 3), (1, 2))]
+    seen = np.bincount(pairs.ravel(), minlength=3) / len(pairs)
+    np.testing.assert_allclose(seen, 1 - np.array(out), atol=4 * 0.5 / 20_000**0.5)
     member = draw_member(70, np.arange(5), 16, rng)
     assert (member.codings > 0).sum(0).tolist() == [1] * 70
     assert member.codings.max() < 32
@@ -369,12 +405,39 @@ def test_a_saved_model_holds_its_context_and_names_its_weights(tmp_path):
     assert manifest["estimator"]["state"]["weights"] == pretrained.WEIGHTS_SHA256
 
 
-def test_a_model_of_other_weights_is_refused(fitted, tmp_path, monkeypatch):
-    _, _, _, model = fitted
+@pytest.mark.parametrize("identity", [16, 20])
+def test_a_model_of_other_weights_opens_and_says_so(fitted, tmp_path, monkeypatch, identity):
+    X, _, _, model = fitted
+    save(model, tmp_path / "model")
+    torch.manual_seed(1)
+    other = InContextNetwork(dataclasses.replace(TINY, identity=identity)).eval().requires_grad_(False)
+    for weight in other.parameters():
+        if weight.ndim > 1:
+            torch.nn.init.normal_(weight, std=2 / weight.shape[1] ** 0.5)
+    monkeypatch.setitem(vars(networks), "pretrained_network", lambda device: other)
+    monkeypatch.setattr("deepsep.networks.WEIGHTS_SHA256", "0" * 64, raising=False)
+    again_says = pytest.warns(DeepSepWarning, match="other weights .* probabilities are new ones, and the accuracy")
+    with again_says:
+        again = load(tmp_path / "model")
+    p = again.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert np.abs(p - model.predict_proba(X)).max() > 0.01
+    np.testing.assert_array_equal(again.context_, model.context_)
+    save(again, tmp_path / "again")  # which does not make them the weights of the fit
+    with again_says:
+        twice = load(tmp_path / "again")
+    np.testing.assert_array_equal(twice.predict_proba(X), p)
+
+
+def test_a_committee_of_other_weights_opens_too(tmp_path, monkeypatch):
+    X, y, _ = table(60)
+    members = {"network": small(context_size=40), "logistic-regression": "logistic-regression"}
+    model = Committee(members=members, effort="fast", n_jobs=1, student=False, random_state=0).fit(X, y)
     save(model, tmp_path / "model")
     monkeypatch.setattr("deepsep.networks.WEIGHTS_SHA256", "0" * 64, raising=False)
-    with pytest.raises(ModelFileError, match="other weights of the in-context network"):
-        load(tmp_path / "model")
+    with pytest.warns(DeepSepWarning, match="other weights .* accuracy that it stated after the fit does not hold"):
+        again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))  # the same network here
 
 
 @pytest.fixture

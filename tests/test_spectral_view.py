@@ -10,8 +10,11 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.neighbors import NearestNeighbors
 
 from deepsep import Committee, InContext, load, save
+from deepsep.classifiers.committee.fits import twin_of
 from deepsep.classifiers.in_context.spectral_map import SpectralMap
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ModelFileError
+from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
+from deepsep.report.provenance import rows_in_model
 
 accuracy = pytest.mark.usefixtures("shipped_network")
 
@@ -139,13 +142,69 @@ def test_no_unlabeled_rows():
         small().fit(X, truth)
 
 
-def test_a_committee_leaves_the_view_out_where_it_makes_no_sense():
-    X, truth = make_blobs(60, centers=2, n_features=3, random_state=0)
+def beside_a_linear_model(**settings):
     members = {"spectral": small(), "logistic-regression": "logistic-regression"}
+    return Committee(members=members, effort="fast", n_jobs=1, random_state=0, student=False, **settings)
+
+
+FEW = make_blobs(18, centers=2, n_features=3, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "why"),
+    [
+        (FEW[0], partly(FEW[1], 12), "at least 20 different rows, and there are"),
+        (np.tile(FEW[0], (5, 1)), partly(np.tile(FEW[1], 5), 12), "at least 20 different rows, and there are 18"),
+    ],
+    ids=["fewer rows than neighbours", "few different rows"],
+)
+def test_a_committee_leaves_the_view_out_of_too_few_rows(X, y, why):
+    with pytest.warns(DeepSepWarning, match=rf"left out of the committee: spectral \(.*{why}"):
+        model = beside_a_linear_model().fit(X, y)
+    assert list(model.members_) == ["logistic-regression"]
+    assert np.isfinite(model.label_distributions_).all()
+
+
+def test_a_committee_leaves_the_view_out_without_unlabeled_rows():
+    X, truth = make_blobs(60, centers=2, n_features=3, random_state=0)
     left_out = pytest.warns(DeepSepWarning, match=r"left out of the committee: spectral \(.*there are none")
     with pytest.warns(LabelWarning, match="no unlabelled rows"), left_out:
-        model = Committee(members=members, n_jobs=1, random_state=0).fit(X, truth)
+        model = beside_a_linear_model().fit(X, truth)
     assert list(model.members_) == ["logistic-regression"]
+
+
+@pytest.mark.filterwarnings("ignore:.*constant")
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda X: np.column_stack([X, np.full(len(X), 7.0), X, X[:, ::-1]]),  # constant and duplicated columns
+        lambda X: X[:, :1],  # one principal component
+        lambda X: np.column_stack([X, 1e3 * (np.arange(len(X)) % 2)]),  # parts that nothing connects
+        lambda X: (X.mean(axis=0) < X).astype(float) + np.arange(len(X))[:, None] % 40,  # few different values
+    ],
+    ids=["columns", "one component", "parts", "few values"],
+)
+def test_a_committee_keeps_the_view_of_odd_columns(shape):
+    X, truth = make_blobs(150, centers=2, n_features=3, random_state=0)
+    model = beside_a_linear_model().fit(shape(X), partly(truth))
+    assert set(model.members_) == {"spectral", "logistic-regression"}
+    assert np.isfinite(model.label_distributions_).all()
+
+
+def test_the_twin_of_a_committee_does_without_the_view():
+    X, truth = make_blobs(120, centers=2, n_features=3, cluster_std=3, random_state=0)
+    members = {"spectral": small(), "tsvm": "tsvm", "logistic-regression": "logistic-regression"}
+    model = Committee(members=members, twins=True, n_jobs=1, random_state=0).fit(X, partly(truth, 20))
+    held_out = model.out_of_fold_
+    assert twin_of("tsvm") in held_out.p
+    assert twin_of("spectral") not in held_out.p
+    assert not held_out.failures
+    # The twin of the committee is that of the others, with their usual weights.
+    alone = np.stack([held_out.p[twin_of("tsvm")], held_out.p["logistic-regression"]])
+    weight = np.ones(len(held_out.rows))
+    labels = HeldOutLabels(held_out.codes, held_out.rows, held_out.fold, weight, weight > 0, 1)
+    pool = fit_pool(alone, labels, usual=np.full(2, 0.5), shares=model.population_shares_)
+    np.testing.assert_array_equal(held_out.p[twin_of("committee")], pool.held_out)
 
 
 # -- predictions ---------------------------------------------------------------------------------------------
@@ -202,11 +261,14 @@ def test_a_row_of_weight_zero_is_not_in_the_graph(fitted):
     np.testing.assert_array_equal(weighted.predict_proba(X), alone.predict_proba(X))
 
 
-def test_the_graph_has_at_most_ten_thousand_rows(tmp_path, monkeypatch):
+def test_the_graph_has_a_limited_number_of_rows_that_the_model_contains(tmp_path, monkeypatch):
     monkeypatch.setattr("deepsep.classifiers.in_context.in_context.MAX_GRAPH_ROWS", 400)
     X, truth = make_blobs(700, centers=3, n_features=6, random_state=0)
-    save(small(context_size=100).fit(X, partly(truth)), tmp_path / "model")
+    model = small(context_size=100).fit(X, partly(truth))
+    save(model, tmp_path / "model")
     assert load_file(tmp_path / "model" / "arrays.safetensors")["graph/rows"].shape == (400, 6)
+    assert rows_in_model(model) == rows_in_model(load(tmp_path / "model")) == 400
+    assert set(model.context_.tolist()) < set(model.graph_.tolist())
 
 
 def test_a_saved_model_predicts_the_same_bits(fitted, tmp_path):

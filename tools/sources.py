@@ -942,6 +942,107 @@ class KeptAside(Results):
         return [mine - other for mine, other in zip(self.accuracy(method), self.accuracy(over), strict=True)]
 
 
+class SmallTables(Results):
+    """Gains over a tuned forest on small tables: benchmarks/small_tables.py."""
+
+    NAMES: ClassVar = {
+        "committee": "**deepsep, committee**",
+        "committee, before": "deepsep, committee before",
+        "committee: in-context": "deepsep, in-context, columns",
+        "committee: in-context-components": "deepsep, in-context, components",
+        "tabicl": "TabICLv2",
+        "tabpfn3": "TabPFN-3",
+        "tabfm": "TabFM",
+        "catboost": "CatBoost, tuned",
+        "lgbm": "LightGBM, tuned",
+        "xgboost": "XGBoost, tuned",
+    }
+    FIGURES: ClassVar = {
+        "mean": "mean",
+        "median": "median",
+        "mean without hills": "mean of the others",
+        "median without hills": "median of the others",
+    }
+
+    def ranking(self) -> str:
+        """Return the models, the best first."""
+        frame = self.frame[self.frame["model"].isin(self.NAMES)]
+        frame = frame.assign(order=-frame["mean"].astype(float)).sort_values("order")
+        rows = [
+            [
+                self.NAMES[row["model"]],
+                row["tables"],
+                *(f"{float(row[name]):+.1f}".replace("-", "−") for name in self.FIGURES),
+            ]
+            for row in frame.to_dict("records")
+        ]
+        return markdown(["model", "tables", *self.FIGURES.values()], rows)
+
+    def lead(self, over: str) -> list[float]:
+        """Return how many points the committee is ahead of another model, with the ends of an interval."""
+        return [self.value(name, model=f"committee minus {over}") for name in ("mean", "low", "high")]
+
+
+class Additions(Results):
+    """What was added to the committee, with its usual weights: benchmarks/committee_additions.py."""
+
+    FIGURES: ClassVar = {"accuracy": (100, 1), "log_loss": (1, 3)}
+    PAIRS: ClassVar = {
+        "the network with 128 columns": ("in-context", "in-context, 72 columns"),
+        "its committee": ("committee", "committee, before"),
+        "a committee with the spectral view": ("committee with the spectral view", "committee"),
+    }
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        numbers = {"labels": int, "columns": int, "accuracy": float, "ece": float, "log_loss": float, "seconds": float}
+        return self.frame.astype(numbers)
+
+    def gains(self, mine: str, other: str, figure: str, **where: Any) -> list[float]:
+        """Return the gain of a variant over another for each table."""
+        frame = self.cells
+        for column, wanted in where.items():
+            frame = frame[frame[column] == wanted]
+        if other != "committee":
+            frame = frame[frame["columns"] > 72]
+        wide = frame.pivot_table(index=["table", "how", "labels", "seed"], columns="variant", values=figure)
+        gain = self.FIGURES.get(figure, (1, 1))[0] * (wide[mine] - wide[other])
+        return list(gain.groupby("table").mean())
+
+    def gain(self, mine: str, other: str, figure: str = "accuracy", **where: Any) -> list[float]:
+        """Return the mean gain, and an interval by drawing tables."""
+        return mean_and_interval(self.gains(mine, other, figure, **where))
+
+    def cost(self, mine: str, other: str) -> float:
+        """Return the ratio of the processor times of two variants on the tables with more than 72 columns."""
+        seconds = self.cells[self.cells["columns"] > 72].groupby("variant")["seconds"].sum()
+        return float(seconds[mine] / seconds[other])
+
+    def gained(self) -> str:
+        """Return the gains in accuracy and log loss by kind and number of labels."""
+        kinds = self.cells[["how", "labels"]].drop_duplicates().sort_values(["how", "labels"])
+        words = {"quota": "quotas", "random": "drawn at random"}
+        rows = [
+            [
+                name,
+                words[how],
+                str(labels),
+                str(len(self.gains(*pair, "accuracy", how=how, labels=labels))),
+                *(self._words(*pair, figure, how, labels) for figure in self.FIGURES),
+            ]
+            for name, pair in self.PAIRS.items()
+            for how, labels in kinds.itertuples(index=False)
+        ]
+        return markdown(["", "labels are", "labels", "tables", "accuracy, points", "log loss"], rows)
+
+    def _words(self, mine: str, other: str, figure: str, how: str, labels: int) -> str:
+        digits = self.FIGURES[figure][1]
+        value, low, high = (
+            f"{each:+.{digits}f}".replace("-", "−") for each in self.gain(mine, other, figure, how=how, labels=labels)
+        )
+        return f"{value} ({low} to {high})"
+
+
 class DemoDraws(Results):
     """The committee beside single methods on ten draws: benchmarks/demo.py. Figures are in per cent."""
 
@@ -1418,7 +1519,9 @@ READERS = {
     "tsvm_accuracy": Errors,
     "in_context": InContext,
     "committee": Committees,
+    "committee_additions": Additions,
     "kept_aside_quoted": KeptAside,
+    "small_tables_gains": SmallTables,
     "tables": Tables,
     "demo_draws": DemoDraws,
     "decisions": Decisions,

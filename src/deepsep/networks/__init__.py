@@ -18,13 +18,22 @@ from deepsep.networks.one_hot import OneHotAverage
 
 if TYPE_CHECKING:
     from deepsep.networks.autoencoder import pretrain
-    from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member, pool
+    from deepsep.networks.context_view import (
+        MOST_COLUMNS,
+        ContextView,
+        Member,
+        components_of,
+        draw_columns,
+        draw_member,
+        pool,
+    )
     from deepsep.networks.loop import adam, tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, StepSettings, train_steps
     from deepsep.networks.pretrained import WEIGHTS_SHA256, pretrained_network
     from deepsep.networks.torch_network import TorchNetwork, default_encoder
 
 __all__ = [
+    "MOST_COLUMNS",
     "WEIGHTS_SHA256",
     "Architecture",
     "Batch",
@@ -56,7 +65,7 @@ __all__ = [
 
 _NAMES = {
     "autoencoder": ("pretrain",),
-    "context_view": ("ContextView", "Member", "components_of", "draw_columns", "draw_member", "pool"),
+    "context_view": ("MOST_COLUMNS", "ContextView", "Member", "components_of", "draw_columns", "draw_member", "pool"),
     "loop": ("adam", "tensor"),
     "mixed_batches": ("Batch", "OnStep", "StepSettings", "train_steps"),
     "pretrained": ("WEIGHTS_SHA256", "pretrained_network"),

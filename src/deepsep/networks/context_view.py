@@ -23,7 +23,7 @@ from deepsep.networks.interface import Array
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-MOST_COLUMNS = 72
+MOST_COLUMNS = 128
 # Rows pass through the network in tiles of equal size, the last one filled up with zeros: with matrices of one shape,
 # a row's products are summed in the same order, wherever it stands and whichever rows stand next to it.
 TILES = {"cpu": 128, "cuda": 2048}
@@ -67,12 +67,26 @@ def draw_member(
     return Member(columns, identities, codings)
 
 
-def draw_columns(candidates: Array, n_members: int, rng: np.random.Generator, *, most: int = MOST_COLUMNS) -> Array:
-    """Return the columns that each member sees, (n_members, k): all, or those that fewest members before it saw."""
+def draw_columns(
+    candidates: Array,
+    n_members: int,
+    rng: np.random.Generator,
+    *,
+    importances: Array | None = None,
+    most: int = MOST_COLUMNS,
+) -> Array:
+    """Return the columns that each member sees, (n_members, k): all, or ``most`` of them.
+
+    They are drawn in proportion to the candidates' importances or, without these, from those that fewest members before
+    saw.
+    """
     used = np.zeros(len(candidates))
     chosen = []
     for _ in range(n_members):
-        picked = np.argsort(used + rng.random(len(candidates)))[:most]
+        if importances is None:
+            picked = np.argsort(used + rng.random(len(candidates)))[:most]
+        else:  # waiting times with these rates: the next to arrive is any of the others in proportion to its rate
+            picked = np.argsort(rng.standard_exponential(len(candidates)) / importances)[:most]
         used[picked] += 1
         chosen.append(np.sort(candidates[picked]))
     return np.stack(chosen)

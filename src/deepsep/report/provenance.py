@@ -30,10 +30,10 @@ def plain_value(value: Any) -> Any:
 
 
 def rows_in_model(model: Any) -> int:
-    """Return the number of training rows that a saved model contains: those in the contexts of its networks."""
+    """Return the number of training rows that a saved model contains: those in contexts and graphs of its networks."""
     estimator = split_model(model)[1]
     holders = [estimator, *getattr(estimator, "members_", {}).values()]
-    return len({row for holder in holders for row in getattr(holder, "context_", ())})
+    return len({row for each in holders for name in ("context_", "graph_") for row in getattr(each, name, ())})
 
 
 def made(command: str | None, seconds: float | None = None, model: Any = None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.base import WithPriors, shift_to_shares
 from deepsep.classifiers.building import method
-from deepsep.classifiers.committee.fits import CommitteePlan, deal, fit_everything, twin_of
+from deepsep.classifiers.committee.fits import CommitteePlan, deal, fit_everything, needs_unlabeled, twin_of
 from deepsep.classifiers.committee.members import COMMITTEE, USUAL_MEMBERS, adopt, unfitted_members
 from deepsep.classifiers.committee.saved_committee import committee_to_parts, restore_committee, saved_members
 from deepsep.classifiers.committee.student import Student
@@ -248,10 +248,10 @@ class Committee(WithPriors):
             InterruptWarning,
         )
 
-    def _usual_weights(self) -> Array:
-        """Return the weights of the members without evidence."""
+    def _usual_weights(self, names: Collection[str]) -> Array:
+        """Return the weights of some members without evidence."""
         seats = {seat.name: seat.weight for seat in USUAL_MEMBERS} if self.members is None else {}
-        weights = np.array([seats.get(name, 1.0) for name in self.members_])
+        weights = np.array([seats.get(name, 1.0) for name in names])
         return np.asarray(weights / weights.sum()) if weights.any() else np.full(len(weights), 1 / len(weights))
 
     def _weigh(self, p: Mapping[str, Array], rows: TrainingRows) -> list[Mixture]:
@@ -259,7 +259,7 @@ class Committee(WithPriors):
 
         Return the mixtures without each fold.
         """
-        usual, held_out, mixtures = self._usual_weights(), self.out_of_fold_, []
+        usual, held_out, mixtures = self._usual_weights(self.members_), self.out_of_fold_, []
         self._set_mixture(Mixture(usual))
         self.shares_ = self._shares()
         if held_out is not None:
@@ -273,7 +273,7 @@ class Committee(WithPriors):
                 self._set_mixture(pool.mixture)
                 self.shares_, mixtures = pool.shares, pool.without_folds
                 held_out.p[COMMITTEE] = pool.held_out
-                self._weigh_twins(held_out, labels, usual, pool.shares)
+                self._weigh_twins(held_out, labels, pool.shares)
         if self.shares_ is None:
             self.shares_ = _mean(self._mix(p), rows)
         return mixtures
@@ -291,12 +291,13 @@ class Committee(WithPriors):
         fair = self.label_origins_.fair[held_out.rows]
         return HeldOutLabels(held_out.codes, held_out.rows, held_out.fold, weight, fair, held_out.folds.n_repeats)
 
-    def _weigh_twins(self, held_out: OutOfFold, labels: HeldOutLabels, usual: Array, shares: Array | None) -> None:
+    def _weigh_twins(self, held_out: OutOfFold, labels: HeldOutLabels, shares: Array | None) -> None:
         """Add the out-of-fold predictions of the committee of members that saw the labelled rows alone."""
-        twins = {name: twin_of(name) for name in self.members_}
+        twins = {name: twin_of(name) for name, member in self.members_.items() if not needs_unlabeled(member)}
         fitted = any(twin in held_out.p for twin in twins.values())
         if fitted and not any(twin in held_out.failures for twin in twins.values()):
             alone = np.stack([held_out.p.get(twin, held_out.p[name]) for name, twin in twins.items()])
+            usual = self._usual_weights(twins)
             held_out.p[twin_of(COMMITTEE)] = fit_pool(alone, labels, usual=usual, shares=shares).held_out
 
     def _set_mixture(self, mixture: Mixture) -> None:

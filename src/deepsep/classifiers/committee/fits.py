@@ -19,14 +19,14 @@ from deepsep.errors import DeepSepWarning, LabelError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, FoldFits, OutOfFold, fit_copy, in_parallel
 
-# Seconds of a fit on one core of a small server: a constant, and for each thousand rows. They order the fits and move a
-# progress bar, so ratios matter more than the numbers.
+# Seconds of a fit on one core of a small server: a constant, and for each thousand rows; of the in-context network for
+# each of its members. They order the fits and move a progress bar, so ratios matter more than the numbers.
 SECONDS_BY_METHOD = {
     "random-forest": (0.7, 0.1),
     "extra-trees": (0.6, 0.1),
     "lightgbm-few-labels": (0.6, 0.1),
     "deepsep": (0.4, 1.3),
-    "in-context": (1.5, 2.5),
+    "in-context": (0.4, 0.6),
     "tsvm": (0.1, 0.02),
     "mean-teacher": (4.0, 0.0),
     "label-spreading": (0.1, 0.04),
@@ -69,6 +69,16 @@ def twin_of(name: str) -> str:
     return f"{name}, labelled rows alone"
 
 
+def has_twin(member: Any) -> bool:
+    """Return whether a member learns from unlabelled rows, and could do without."""
+    return uses_unlabeled(member) and not needs_unlabeled(member)
+
+
+def needs_unlabeled(member: Any) -> bool:
+    """Return whether a member cannot be fitted to labelled rows alone."""
+    return bool(getattr(member, "needs_unlabeled", False))
+
+
 def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labeled: int, n_folds: int) -> list[Task]:
     """Return all fits in their order: to all rows, then fold by fold, each with the longest fits first.
 
@@ -85,7 +95,7 @@ def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labeled: 
 
 def seconds_in_fold(candidates: Mapping[str, Candidate], n_labeled: int, n_unlabeled: int) -> dict[str, float]:
     """Return the estimated time of each candidate's fit in a fold on one core."""
-    costs = SECONDS_BY_METHOD | {"in-context": (0.0, 1.0)}  # it reads its rows in a fold, and predicts few
+    costs = SECONDS_BY_METHOD | {"in-context": (0.0, 0.5)}  # it reads its rows in a fold, and predicts few
     seconds = {}
     for name, candidate in candidates.items():
         most = n_unlabeled if candidate.most_unlabeled is None else candidate.most_unlabeled
@@ -154,7 +164,7 @@ def candidates_for(members: Mapping[str, Any], *, twins: bool = False) -> dict[s
     most = {name: getattr(member, "context_size", None) for name, member in members.items()}
     candidates = {name: Candidate(member, most_unlabeled=most[name]) for name, member in members.items()}
     if twins:
-        learners = {name: member for name, member in members.items() if uses_unlabeled(member)}
+        learners = {name: member for name, member in members.items() if has_twin(member)}
         candidates |= {twin_of(name): Candidate(member, labeled_only=True) for name, member in learners.items()}
     return candidates
 
@@ -177,7 +187,7 @@ def smaller(candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
 
 def _seconds(member: Any, n_rows: int, costs: Mapping[str, tuple[float, float]] = SECONDS_BY_METHOD) -> float:
     fixed, per_thousand = costs.get(getattr(member, "method_name", ""), (0.5, 1.0))
-    return fixed + per_thousand * n_rows / 1000
+    return float(fixed + per_thousand * n_rows / 1000) * getattr(member, "n_members", 1)
 
 
 def _fit_or_fail(member: Any, X: Array, labels: Labels, weight: Array | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -12,6 +13,7 @@ from scipy.stats import beta
 from deepsep import networks
 from deepsep.classifiers.base import WithPriors
 from deepsep.classifiers.declared_settings import integer, settings
+from deepsep.classifiers.in_context.column_importances import column_importances
 from deepsep.classifiers.in_context.context_draw import draw_context, order_by_content
 from deepsep.classifiers.in_context.spectral_map import SpectralMap
 from deepsep.core.arrays import Array, checked_array
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 # The weights of the views without evidence. One member stands for all in the folds, and averaging members helps the
 # view of columns more.
 USUAL_WEIGHTS = {"columns": 0.6, "components": 0.4}
-MAX_GRAPH_ROWS = 10_000
+MAX_GRAPH_ROWS = 4_000
 
 
 class _Context(NamedTuple):
@@ -59,7 +61,7 @@ class InContext(WithPriors):
     million.
 
     A fitted model, and so a saved one, **contains rows of the training table**, those of its context; ``context_size``
-    limits their number. With ``view="spectral"`` it also contains up to 10,000 rows as principal components.
+    limits their number. With ``view="spectral"`` it also contains up to 4,000 rows as principal components.
 
     Parameters
     ----------
@@ -67,11 +69,12 @@ class InContext(WithPriors):
         Input of the network: the columns as they are, which suits surveys and most company tables; their first 40
         principal components, which suit many correlated numbers; or both, averaged with weights from held-out labelled
         rows (``view_weights_``). Both take a little more than twice as long. "spectral": coordinates in a graph of
-        nearest neighbours among up to 10,000 rows, most of them unlabelled, which suit tables whose classes are
+        nearest neighbours among up to 4,000 rows, most of them unlabelled, which suit tables whose classes are
         clusters; it needs unlabelled rows.
     n_members : int, default=4
-        Number of members of each view. More members take more time and are slightly more accurate. With more than 72
-        columns, each sees a different selection of 72 (``columns_``).
+        Number of members of each view. More members take more time and are slightly more accurate. With more than 128
+        columns, each sees a different selection of 128, drawn in proportion to the importances of the columns in a
+        small forest fitted to the labels of the context (``columns_``).
     context_size : int, default=1000
         Maximum number of rows in the context, and so of rows of the training table in a saved model. A quarter is kept
         for unlabelled rows. If the labelled rows do not all fit into the rest, they are drawn evenly from the classes;
@@ -94,6 +97,9 @@ class InContext(WithPriors):
         Class probabilities of the training rows. Labelled rows are predicted like others.
     context_ : array of int
         The training rows in the context, labelled ones first; a row of weight k may occur k times.
+    graph_ : array of int
+        The training rows in the graph of nearest neighbours: those of the context and others. Only with
+        ``view="spectral"``.
     columns_ : array (n_members, k) of int
         The columns that each member sees in the view of columns. Columns that are constant in the context are left out.
     view_weights_ : dict of str to float
@@ -139,6 +145,11 @@ class InContext(WithPriors):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     random_state: Any = None
 
+    @property
+    def needs_unlabeled(self) -> bool:
+        """Whether a fit to labelled rows alone fails."""
+        return self.view == "spectral"
+
     # -- fitting ---------------------------------------------------------------------------------------------
 
     def _check_with_classes(self) -> None:
@@ -148,8 +159,10 @@ class InContext(WithPriors):
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array | None:
         self._forget("_have_read")
+        self._weights = networks.WEIGHTS_SHA256
         self._device = choose_device(self.device)
         self._draw(rows, rng)
+        self._forget("graph_")
         self._graph = self._draw_graph(rows, rng) if self.view == "spectral" else None
         self._draw_members(rng)
         self.view_weights_ = self._weigh_views(rng)
@@ -182,16 +195,14 @@ class InContext(WithPriors):
         room = max(0, MAX_GRAPH_ROWS - len(self.context_))
         if len(others) > room:
             others = rng.permutation(order_by_content(rows.X, others))[:room]
+        self.graph_ = np.concatenate([self.context_, others])
         some = self._scale(np.concatenate([self._context.values, rows.X[others]]))
         return SpectralMap.of(some[: len(self.context_)], some)
 
     def _draw_members(self, rng: np.random.Generator) -> None:
         c, n, values = len(self.classes_), int(self.n_members), self._context.values
         identity = networks.pretrained_network(self._device).sizes.identity
-        varying = np.flatnonzero((values != values[0]).any(axis=0))
-        if not varying.size:
-            varying = np.arange(values.shape[1])
-        self.columns_ = networks.draw_columns(varying, n, rng)
+        self.columns_ = self._draw_columns(np.arange(len(values)), n, rng)
         self._members = {}
         if self.view in ("columns", "both"):
             self._members["columns"] = [networks.draw_member(c, columns, identity, rng) for columns in self.columns_]
@@ -201,6 +212,18 @@ class InContext(WithPriors):
         if self._graph is not None:
             every = np.arange(len(self._graph.values))
             self._members["spectral"] = [networks.draw_member(c, every, identity, rng) for _ in range(n)]
+
+    def _draw_columns(self, rows: Array, n_members: int, rng: np.random.Generator) -> Array:
+        """Return the columns that each member sees, drawn by the labels of some rows of the context."""
+        values = self._context.values
+        varying = np.flatnonzero((values != values[0]).any(axis=0))
+        if not varying.size:
+            varying = np.arange(values.shape[1])
+        importances = None
+        if self.view in ("columns", "both") and len(varying) > networks.MOST_COLUMNS:
+            labeled = rows[self._context.codes[rows] >= 0]
+            importances = column_importances(values[labeled][:, varying], self._context.codes[labeled], rng)
+        return networks.draw_columns(varying, n_members, rng, importances=importances)
 
     def _views(self) -> dict[str, ContextView]:
         """Return the context as read by the members of each view; it is read again after a copy or a load."""
@@ -259,12 +282,13 @@ class InContext(WithPriors):
             components = networks.components_of(context) if name == "components" else None
             for _, test in LabeledFold(folds, random_state=seed).split(None, truth):
                 kept = np.concatenate([labeled[~np.isin(copy_of, test)], unlabeled])
+                member = self._members[name][0]
+                if name == "columns" and len(member.columns) == networks.MOST_COLUMNS:
+                    # Columns that were chosen by the labels held out would make them easier than those of new rows.
+                    columns = self._draw_columns(kept, 1, np.random.default_rng(seed))[0]
+                    member = dataclasses.replace(member, columns=columns)
                 view = networks.ContextView(
-                    networks.pretrained_network(self._device),
-                    context[kept],
-                    codes[kept],
-                    self._members[name][:1],
-                    components,
+                    networks.pretrained_network(self._device), context[kept], codes[kept], [member], components
                 )
                 likelihoods[i, test] = view.probabilities(context[labeled[first[test]]])[
                     np.arange(len(test)), truth[test]
@@ -315,12 +339,12 @@ class InContext(WithPriors):
 
         The folder contains rows of the training table, those of ``context_``, with their labels, which the model
         needs to predict. Fit with a smaller ``context_size`` to keep fewer. With ``view="spectral"`` it also contains
-        up to 10,000 rows as principal components, without labels.
+        up to 4,000 rows as principal components, without labels.
         """
         super().save(path)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state = {"weights": networks.WEIGHTS_SHA256, "view_weights_": self.view_weights_}
+        state = {"weights": self._weights, "view_weights_": self.view_weights_}
         arrays = {
             "context_": self.context_,
             "context_rows": self._context.values,
@@ -330,18 +354,21 @@ class InContext(WithPriors):
             "estimated_shares_interval_": self.estimated_shares_interval_,
         }
         if self._graph is not None:
-            arrays |= self._graph.to_arrays()
+            arrays |= {"graph_": self.graph_, **self._graph.to_arrays()}
         for name, members in self._members.items():
             for part in ("columns", "identities", "codings"):
                 arrays[f"{name}/{part}"] = np.stack([getattr(member, part) for member in members])
         return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        if state["weights"] != networks.WEIGHTS_SHA256:
-            raise ModelFileError(
-                f"the model was fitted with other weights of the in-context network ({state['weights'][:12]}...) than "
-                f"this version of deepsep has ({networks.WEIGHTS_SHA256[:12]}...). Fit it again, or load it with the "
-                "version of deepsep that saved it."
+        self._weights = str(state["weights"])
+        if self._weights != networks.WEIGHTS_SHA256:
+            warn(
+                f"the model was fitted with other weights of the in-context network ({self._weights[:12]}...) than "
+                f"this version of deepsep has ({networks.WEIGHTS_SHA256[:12]}...), which read its rows again. So its "
+                "probabilities are new ones, and the accuracy that it stated after the fit does not hold for them. "
+                "Fit it again, or load it with the version of deepsep that saved it.",
+                DeepSepWarning,
             )
         c, d = len(self.classes_), self.n_features_in_
         self.view_weights_ = state["view_weights_"]
@@ -355,9 +382,24 @@ class InContext(WithPriors):
             raise ModelFileError("the context of the model has labels beyond its classes. Save the model again.")
         self._context = _Context.of(rows, codes)
         self._members = {name: _take_members(arrays, name, c) for name in self.view_weights_}
-        self._graph = SpectralMap.from_arrays(arrays, d) if "spectral" in self._members else None
+        self._graph = None
+        if "spectral" in self._members:
+            self.graph_ = checked_array(arrays, "graph_", (None,), "i")
+            self._graph = SpectralMap.from_arrays(arrays, d)
         # A model that was fitted on a GPU can be loaded without one.
         self._device = choose_device("auto" if self.device == "cuda" else self.device)
+        if self._weights != networks.WEIGHTS_SHA256:
+            self._members = {name: self._fit_identities(members) for name, members in self._members.items()}
+
+    def _fit_identities(self, members: list[Member]) -> list[Member]:
+        """Return members with identities of columns as long as the network's, which other weights may change."""
+        size, rng = networks.pretrained_network(self._device).sizes.identity, np.random.default_rng(0)
+        return [
+            member
+            if member.identities.shape[1] == size
+            else dataclasses.replace(member, identities=rng.standard_normal((len(member.columns), size), np.float32))
+            for member in members
+        ]
 
     def _check_restored(self) -> None:
         """Skip the check, which would read the whole context and take seconds."""
