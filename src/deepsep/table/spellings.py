@@ -48,4 +48,6 @@ def clean_labels(
         new |= dict.fromkeys(names, used)
     if not new:
         return list(columns), {}
-    return [column.astype(object).map(lambda value: new.get(value, value)).astype(object) for column in columns], merged
+    cleaned = [[new.get(value, value) for value in column] for column in columns]
+    both = zip(cleaned, columns, strict=True)
+    return [pd.Series(values, column.index, dtype=object, name=column.name) for values, column in both], merged
