@@ -41,16 +41,14 @@ score_file(sys.argv[1], sys.argv[2], sys.argv[3], batch_rows=50, id=sys.argv[5] 
 # Kills itself when it has placed this many files of the target.
 KILLED_AT_THE_END = """
 import os, signal, sys
-import deepsep.scoring.journal as journal
 from deepsep.scoring import score_file
-left = [int(sys.argv[4])]
-real = journal._place_file
-def place_file(*args, **settings):
+left, real = [int(sys.argv[4])], os.link
+def link(*places):
     left[0] -= 1
     if left[0] < 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    real(*args, **settings)
-journal._place_file = place_file
+    real(*places)
+os.link = link
 score_file(sys.argv[1], sys.argv[2], sys.argv[3], id="key")
 """
 
