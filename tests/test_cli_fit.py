@@ -23,7 +23,7 @@ def test_fit_writes_a_model_that_says_the_same_as_its_predictions(people: Path) 
         "fit", people, "--label", "segment", "--id", "customer", "--drop", "weight", "-o", folder, "--no-report", *SHORT
     )
     assert result.exit_code == 0, result.output
-    frame, predictions = pd.read_csv(people), pd.read_parquet(folder / "predictions.parquet")
+    frame, predictions = pd.read_csv(people), pd.read_csv(folder / "predictions.csv")
     fitted = deepsep.load(folder)
     assert fitted[0].schema_ == {"age": "number", "plan": "text"}
     assert fitted[-1].verbose == 0
@@ -225,7 +225,7 @@ def test_a_second_fit_replaces_model_predictions_and_report_and_keeps_other_file
     assert not (model / "report.html").exists()
     assert re.search(r"holds a model \(\w+ of \d{4}-\d\d-\d\d \d\d:\d\d UTC\)\. The new one replaces it", result.stderr)
     assert re.search(r"\(replaces \w+ of 20", result.stdout)
-    assert "customer" not in pd.read_parquet(model / "predictions.parquet").columns
+    assert "customer" not in pd.read_csv(model / "predictions.csv").columns
 
 
 def test_a_failure_in_the_report_leaves_nothing(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,17 +355,37 @@ def test_a_report_reads_the_labels_of_the_table_no_second_time(people: Path, mon
     assert [len(y) for y in labels].count(200) == 1  # the fits of the folds have fewer rows
 
 
-@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
-def test_predictions_for_excel_replace_those_of_an_earlier_fit(people: Path, suffix: str) -> None:
+@pytest.mark.parametrize("suffix", ["parquet", "xlsx", "tsv"])
+def test_predictions_have_the_format_of_the_table(people: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, table, options = pd.read_csv(people), people.with_suffix(f".{suffix}"), ("--label", "segment", "--no-report")
+    if suffix == "tsv":
+        frame.to_csv(table, sep="\t", index=False)
+    else:
+        (frame.to_excel if suffix == "xlsx" else frame.to_parquet)(table, index=False)
+    folder, wanted = people.parent / "model", {"tsv": "csv"}.get(suffix, suffix)
+    result = run("fit", table, *options, "--method", "tsvm", "-o", folder)
+    assert result.exit_code == 0, result.output
+    assert [file.name for file in folder.glob("predictions.*")] == [f"predictions.{wanted}"]
+    assert f"Open first: {folder / f'predictions.{wanted}'}" in result.stdout
+    deepsep.fit(table, label="segment", method="tsvm").save(people.parent / "again", report=False)
+    assert (people.parent / "again" / f"predictions.{wanted}").exists()
+    if suffix == "xlsx":
+        monkeypatch.setattr("deepsep.table.excel_cells.MAX_SHEET_ROWS", 100)
+        assert run("fit", table, *options, "--method", "tsvm", "-o", folder).exit_code == 0
+        assert [file.name for file in folder.glob("predictions.*")] == ["predictions.csv"]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "xlsx"])
+def test_predictions_in_another_format_replace_those_of_an_earlier_fit(people: Path, suffix: str) -> None:
     folder = people.parent / "model"
     options = ("--label", "segment", "--id", "customer", "-o", folder, "--no-report", "--method", "tsvm")
     assert run("fit", people, *options).exit_code == 0
-    wanted = pd.read_parquet(folder / "predictions.parquet")
+    wanted = pd.read_csv(folder / "predictions.csv")
     result = run("fit", people, *options, "--predictions", suffix)
     assert result.exit_code == 0, result.output
     assert f"predictions.{suffix}" in result.stdout
     assert [file.name for file in folder.glob("predictions.*")] == [f"predictions.{suffix}"]
-    read = pd.read_excel if suffix == "xlsx" else pd.read_csv
+    read = pd.read_excel if suffix == "xlsx" else pd.read_parquet
     pd.testing.assert_frame_equal(
         read(folder / f"predictions.{suffix}"), wanted.reset_index(drop=True), check_dtype=False
     )

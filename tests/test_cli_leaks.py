@@ -58,7 +58,7 @@ def test_a_column_for_labeled_rows_only_is_left_out_and_nothing_false_is_promise
     assert "a column to keep" in first
     summary = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert summary["findings"][0]["columns"] == ["answer"]
-    predictions = pd.read_parquet(folder / "predictions.parquet")
+    predictions = pd.read_csv(folder / "predictions.csv")
     low, _ = summary["accuracy"]["methods"][0]["accuracy"]["interval"]
     assert low < (predictions["segment"] == truth[predictions["row"]]).mean()  # not so with the column
     assert any("expect the logistic regression" in sentence for sentence in summary["verdict"])

@@ -25,7 +25,7 @@ def test_scores_are_those_of_the_model(people: Path, model: Path, suffix: str) -
     fitted = deepsep.load(model)
     assert predictions["customer"].tolist() == pd.read_csv(people)["customer"].tolist()
     assert predictions["segment"].tolist() == fitted.predict(pd.read_csv(people)).tolist()
-    given = pd.read_parquet(model / "predictions.parquet")
+    given = pd.read_csv(model / "predictions.csv")
     pd.testing.assert_frame_equal(predictions[30:].reset_index(drop=True), given, check_dtype=False)
 
 

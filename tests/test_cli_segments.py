@@ -43,7 +43,7 @@ def test_from_answers_to_segments_to_everyone(answers: Path) -> None:
     result = run("fit", folder / "everyone.csv", *options, "-o", folder / "model", "--method", "tsvm", "--no-report")
     assert result.exit_code == 0, result.output
     assert "150 of 400 rows have a label" in result.stderr
-    predictions = pd.read_parquet(folder / "model" / "predictions.parquet")
+    predictions = pd.read_csv(folder / "model" / "predictions.csv", dtype={"who": str})
     assert predictions["who"].tolist() == [f"{i:04d}" for i in range(150, 400)]
     assert list(deepsep.load(folder / "model")[0].feature_names_in_) == ["age", "visits"]
 

@@ -265,7 +265,7 @@ def test_fit_decides_for_the_unlabeled_rows(table: pd.DataFrame, tmp_path: Path)
     result = run("fit", file, "--label", "tier", "-o", output, *members, "--sets", ".8", "--abstain", ".6")
     assert result.exit_code == 0, result.output
     assert "of 165 rows, with a confidence below 0.6. Expect" in result.stdout
-    given = pd.read_parquet(output / "predictions.parquet")
+    given = pd.read_csv(output / "predictions.csv")
     scored = score_frame(deepsep.load(output), table[["age", "spend"]][75:], sets=0.8, abstain=0.6)
     assert given["tier"].isna().tolist() == scored["tier"].isna().tolist()
     assert given["set"].tolist() == scored["set"].tolist()

@@ -11,7 +11,7 @@ from scipy import stats
 
 from deepsep import TSVM, for_table, load, method, save
 from deepsep.drift.counts import Counts, one_in
-from deepsep.drift.differences import find_drift
+from deepsep.drift.differences import find_drift, notice
 from deepsep.drift.profile import bin_of, count_bins, dump_profile, profile_column, profile_table, read_profile
 from deepsep.drift.two_samples import bins_differ, chance_of_extremes, shares_differ
 from deepsep.errors import DataError, DriftWarning, ModelFileError, ParameterError
@@ -278,6 +278,23 @@ def test_a_change_is_found_in_its_column(column, what, change, words):
     assert [name for name, outline in found["columns"].items() if outline["drifted"]] == [column]
     assert any(line.startswith(f"{column}: ") and words in line for line in found["notices"])
     json.dumps(found, allow_nan=False)
+
+
+def test_the_notice_says_how_much_has_changed():
+    profile, new = profiled(people(), unlabeled=np.ones(2_000, bool)), people(1_000, seed=1)
+    n = len(new.columns)
+    few = new.assign(age=new["age"].mask(new.index % 10 < 3))
+    some = few.assign(income=new["income"] * 1_000)
+    most = some.assign(plan="gold", note="x", joined=new["joined"] + pd.Timedelta(days=4_000))
+    heads = [notice(compared(profile, each)).splitlines()[0] for each in (few, some, most)]
+    assert heads[0] == (
+        f"1 of {n} columns differ from the training table, and the predictions do not: most labels should hold, but "
+        "look at these columns:"
+    )
+    assert heads[1] == (
+        f"2 of {n} columns differ from the training table, and so do the predictions, so labels may be wrong:"
+    )
+    assert heads[2].startswith(f"{n} of {n} columns differ from the training table, so most labels may be wrong.")
 
 
 def test_a_change_that_chance_explains_or_that_is_small_is_not_reported():

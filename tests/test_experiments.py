@@ -376,7 +376,7 @@ def test_compare_measures_what_cross_validation_measures():
                 right += (model.predict(frame.iloc[test]) == y[test]).tolist()
             by_hand.append(np.mean(right))
         assert entry["accuracy"]["value"] == pytest.approx(np.mean(by_hand))
-    assert comparison["methods"][0]["against_best"]["difference"] == 0
+    assert comparison["methods"][0]["against_first"]["difference"] == 0
     assert comparison["methods"][0]["accuracy"]["value"] >= comparison["methods"][1]["accuracy"]["value"]
 
 
@@ -470,7 +470,7 @@ def test_committee_is_compared_by_one_fit_and_its_members_are_not_fitted_again(w
     """A committee of one method predicts its classes; a member's scores are those of the method by itself."""
     monkeypatch.setattr("deepsep.study.comparison.MAX_UNLABELED", 200)
     frame, y = partly_labeled()
-    asked, costs = {"folds": 3, "repeats": 2, "seed": 4}, []
+    asked, costs = {"folds": 3, "repeats": 2, "seed": 4, "labels_drawn": "random"}, []
     if weighted:
         weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
         weight[::20] = 0
@@ -503,9 +503,10 @@ def test_committee_is_compared_by_one_fit_and_its_members_are_not_fitted_again(w
 
 def test_twins_of_the_committee_say_whether_unlabeled_rows_helped():
     frame, y = partly_labeled()
-    asked = {"folds": 3, "settings": {"committee": {"members": ["tsvm"]}}}
-    together = compare(frame, y, methods=["committee", "knn"], **asked)
-    by_itself = compare(frame, y, methods=["tsvm", "knn"], folds=3)
+    asked = {"folds": 3, "labels_drawn": "random"}
+    members = {"committee": {"members": ["tsvm"]}}
+    together = compare(frame, y, methods=["committee", "knn"], settings=members, **asked)
+    by_itself = compare(frame, y, methods=["tsvm", "knn"], **asked)
     assert together["unlabelled"]["method"] == "committee"
     assert together["unlabelled"]["without"] == by_itself["unlabelled"]["without"]
 
@@ -594,22 +595,67 @@ def test_compare_leaves_out_what_fails_and_says_so():
 def entry(name, value, gap, *, semi=False, seconds=1.0):
     score = {"value": value, "interval": [value - 0.05, value + 0.05]}
     against = {"difference": gap, "interval": [gap - 0.02, gap + 0.02]}
-    return {"name": name, "uses_unlabelled": semi, "accuracy": score, "against_best": against, "seconds": seconds}
+    return {"name": name, "uses_unlabelled": semi, "accuracy": score, "against_first": against, "seconds": seconds}
 
 
 def test_verdict_separates_noise_from_difference():
     gap = {"difference": 0.03, "interval": [0.01, 0.05]}
     asked = {"method": "a", "without": gap, "labels_alone": "b", "against_labels_alone": gap}
-    far = {"methods": [entry("a", 0.8, 0.0, semi=True), entry("b", 0.77, -0.03)], "unlabelled": asked}
+    far = {"methods": [entry("a", 0.8, 0.0, semi=True), entry("b", 0.77, -0.03)], "unlabelled": asked, "expected": None}
     words = " ".join(comparison_verdict(far)).replace("\N{NO-BREAK SPACE}", " ")
     assert "Use a: 80 %" in words
     assert "b comes next, and the difference is more than noise: −3.0 points" in words
     assert "The unlabelled rows helped: a with them against without, +3.0 points" in words
     assert "a, beats the best that does not, b" in words
+    expected = {"value": 0.7, "interval": [0.6, 0.75], "condition": "if it holds"}
     near = {"methods": [entry("a", 0.8, 0.0), entry("b", 0.79, -0.01, seconds=0.1)], "unlabelled": None}
-    words = " ".join(comparison_verdict(near))
+    near["expected"] = expected
+    words = " ".join(comparison_verdict(near)).replace("\N{NO-BREAK SPACE}", " ")
     assert "may be noise" in words
     assert "0.1 s per fit instead of 1.0" in words
+    assert "about 70 % (60–75 %) of the unlabelled rows the right label, if it holds." in words
+    better = {**near, "methods": [entry("a", 0.8, 0.0), entry("b", 0.81, 0.01)], "expected": None}
+    words = " ".join(comparison_verdict(better)).replace("\N{NO-BREAK SPACE}", " ")
+    assert "Use a: 80 %" in words
+    assert "b got 81 % right, but the difference may be noise: +1.0 points, 90 % interval −1.0 to +3.0" in words
+
+
+def test_the_committee_is_recommended_unless_another_method_is_ahead_by_more_than_noise():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 2))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other").astype(object)  # no line separates them
+    y[120:] = None
+    asked = {"methods": ["knn", "committee", "svm"], "labels_drawn": "random"}
+    linear, fitting = ({"committee": {"members": [name]}} for name in ("logistic-regression", "svm"))
+    found = compare(X, y, settings=linear, **asked)
+    assert [entry["name"] for entry in found["methods"]][2] == "committee"
+    assert found["methods"][0]["accuracy"]["value"] >= found["methods"][1]["accuracy"]["value"]
+    assert found["expected"] is None
+    found = compare(X, y, settings=fitting, **asked)
+    first, *others = found["methods"]
+    assert first["name"] == "committee"
+    assert all(entry["against_first"]["interval"][0] <= 0 for entry in others)
+    assert others[0]["accuracy"]["value"] >= others[1]["accuracy"]["value"]
+    assert found["expected"]["condition"] is None
+
+
+@pytest.mark.parametrize("drawn", ["random", "quota", None])
+def test_the_committee_has_the_figures_of_its_fit(drawn):
+    frame, y = partly_labeled()
+    settings = {"members": ["logistic-regression", "tsvm"]}
+    found = compare(
+        frame, y, methods=["committee", "knn"], settings={"committee": settings}, labels_drawn=drawn, seed=3
+    )
+    model = for_table(method("committee", **settings, random_state=3))
+    committee = model.fit(frame, y, committee__labels_drawn=drawn)[-1]
+    evidence = committee.evidence_
+    right = np.average(evidence.p.argmax(axis=1) == evidence.codes, weights=evidence.weight)
+    entry = next(entry for entry in found["methods"] if entry["name"] == "committee")
+    assert entry["accuracy"]["value"] == pytest.approx(right)
+    assert found["population"] == {"random": "labels"}.get(drawn, "estimated")
+    assert ("that the committee estimates" in found.text) == (drawn != "random")
+    if found["methods"][0] is entry:
+        assert found["expected"]["value"] == pytest.approx(committee.expected_accuracy_.value)
 
 
 @pytest.mark.parametrize(

@@ -361,6 +361,22 @@ def test_a_missing_library_is_named_with_its_cure(people: Path, monkeypatch: pyt
     assert "pip install 'deepsep[label]'" in result.stderr
 
 
+def test_what_is_wrong_with_the_labels_is_said_first(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pd.read_csv(people).replace({"segment": {"gold": "Gold", "blue": "unknown"}}).to_csv(people, index=False)
+    frame = pd.read_csv(people, keep_default_na=False)
+    frame.loc[frame.index[frame["segment"] == "Gold"][0], "segment"] = "gold"
+    frame.to_csv(people, index=False)
+    monkeypatch.setattr("deepsep.apps.label.server.Server.run", lambda self: None)
+    options = ("label", people, "--label", "segment", "--no-browser", "-o", people.with_name("labels.csv"))
+    text = " ".join(run(*options).stderr.split())
+    assert "warning: the labels 'Gold', 'gold' differ only in case, blanks or accents" in text
+    assert text.count("'unknown' has a name that usually means 'no label'") == 1
+    assert "treated as a class like any other" not in text  # it is said once
+    text = " ".join(run(*options, "--merge-spellings", "--no-label", "unknown").stderr.split())
+    assert "are one class: 'Gold' for 'gold'" in text
+    assert "unknown" not in text
+
+
 def test_the_browser_is_opened_by_a_private_file(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
 

@@ -167,7 +167,7 @@ def test_a_large_table_is_fitted_from_a_part_and_predicted_as_a_whole(
     source: Path | Query, unlabeled: tuple[str, ...], table: pd.DataFrame, tmp_path: Path, few: None
 ) -> None:
     options = ("--label", "kind", "--id", "user", "--weight", "weight", *USED, *unlabeled, "-o", tmp_path / "model")
-    result = fit(source, *options)
+    result = fit(source, *options, "--predictions", "parquet")
     assert result.exit_code == 0, result.output
     done = json.loads(result.stdout)
     rest = table[table["kind"].isna()]

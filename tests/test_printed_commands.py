@@ -58,8 +58,8 @@ def done(*words: Any) -> str:
 def test_every_step_leads_to_the_next(table: tuple[Path, list[str]]) -> None:
     place, options = table
     scoring = printed(done("fit", place, *options, *QUICK, "-o", "model"))
-    done(*[str(place) if word == "MORE_ROWS.csv" else word for word in scoring])
-    scored = pd.read_parquet("scored.parquet")
+    done(*[str(place) if word == f"MORE_ROWS{place.suffix}" else word for word in scoring])
+    scored = pd.read_csv("scored.csv") if place.suffix == ".csv" else pd.read_excel("scored.xlsx")
     assert scored["customer"].tolist() == [f"c{i}" for i in range(200)]
     again = printed(done("next", "model", place, "-n", "6", "-o", "to label.csv"))
     assert again[again.index("--drop") + 1] == "notes"

@@ -363,6 +363,16 @@ def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarr
     )
 
 
+def test_the_confusion_matrix_has_room_for_wide_letters() -> None:
+    def height(name: str) -> float:
+        return float(
+            re.findall(r'viewBox="0 0 [\d.]+ ([\d.]+)"', figures.draw_confusion([[3, 1], [0, 4]], [name, "b"]))[0]
+        )
+
+    assert height("premium customers") < height("PREMIUM CUSTOMERS")
+    assert height("premium") < height("\u5c0f\u3055\u306a\u5ba2\u69d8\u9054")  # seven letters, too
+
+
 def test_confusion_has_true_classes_in_rows() -> None:
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(0, 1, (60, 3)), rng.normal(2, 1, (60, 3))])
@@ -529,7 +539,7 @@ def test_method_that_is_clearly_better_comes_right_after_the_verdict(
 
     def sentences(names: list[str], gap: list[float]) -> list[str]:
         entries = [
-            {**entry, "name": name, "against_best": {"difference": -0.2 * (i > 0), "interval": gap}}
+            {**entry, "name": name, "against_first": {"difference": -0.2 * (i > 0), "interval": gap}}
             for i, (name, entry) in enumerate(zip(names, compared["methods"], strict=True))
         ]
         comparison = related_to_report({**compared, "methods": entries}, with_comparison)

@@ -220,7 +220,7 @@ def test_a_fit_of_several_files_is_that_of_one(table, unlabeled, tmp_path: Path,
     run("fit", whole, *options(tmp_path / "one"), *unlabeled)
     run("fit", *files, *options(tmp_path / "several"), *unlabeled)
     run("fit", f"{tmp_path}/parts/*.csv", *options(tmp_path / "pattern"), *unlabeled)
-    one, *others = (pd.read_parquet(tmp_path / name / "predictions.parquet") for name in ("one", "several", "pattern"))
+    one, *others = (pd.read_csv(tmp_path / name / "predictions.csv") for name in ("one", "several", "pattern"))
     for other in others:
         pd.testing.assert_frame_equal(other, one)
 

@@ -311,6 +311,63 @@ def test_fit_writes_a_workbook_whose_labels_go_straight_back(people: Path) -> No
     assert used[ids].tolist() == ["grey"] * 3
 
 
+def test_a_workbook_comes_back_as_a_copy_with_predictions_next_to_its_table(people: Path) -> None:
+    frame = pd.read_csv(people).assign(confidence=1.5)
+    table, file, folder = people.with_suffix(".xlsx"), people.parent / "results.xlsx", people.parent / "m"
+    with pd.ExcelWriter(table) as writer:
+        pd.DataFrame({"about": ["nothing"]}).to_excel(writer, sheet_name="Summary", index=False)
+        frame.to_excel(writer, sheet_name="People", startrow=3, index=False)
+    own = openpyxl.load_workbook(table)
+    own["People"]["A1"], own["People"]["B1"] = "People", "=1+1"
+    own["People"].merge_cells("A1:A2")
+    own["People"]["C6"].font = openpyxl.styles.Font(color="FF0000")
+    own.save(table)
+    before = table.read_bytes()
+    options = (*FIT, "--sheet", "People", "--skip-rows", "3", "--keep", "confidence", "-o", folder)
+    result = run("fit", table, *options, "--workbook", file)
+    assert result.exit_code == 0, result.output
+    assert f"Open first: {file}" in result.stdout
+    assert table.read_bytes() == before
+    book = openpyxl.load_workbook(file)
+    assert book.sheetnames[:3] == ["Summary", "People", "Summary1"]
+    assert book.active.title == "People"
+    for name in ("Summary", "People"):
+        for row in own[name].iter_rows():
+            for cell in row:
+                same = book[name][cell.coordinate]
+                assert same.value == cell.value
+                assert cell.value is None or same.data_type == cell.data_type
+                assert same.font.color == cell.font.color
+    assert [str(cells) for cells in book["People"].merged_cells.ranges] == ["A1:A2"]
+    copied, given = pd.read_excel(file, sheet_name="People", header=3), pd.read_excel(folder / "predictions.xlsx")
+    free = copied["segment"].isna()
+    assert list(copied)[: frame.shape[1]] == list(frame)
+    assert list(copied)[frame.shape[1] :] == [f"{name}_predicted" if name in frame else name for name in given][1:]
+    assert copied.loc[~free, "segment_predicted"].isna().all()
+    assert (
+        copied.loc[free, ["customer", *list(copied)[frame.shape[1] :]]].to_numpy().tolist() == given.to_numpy().tolist()
+    )
+    for words, again in (
+        ("is the table itself", table),
+        ("is a workbook of an earlier fit", people.parent / "r2.xlsx"),
+    ):
+        result = run("fit", table if again == table else file, *options, "--workbook", again)
+        assert result.exit_code == 2
+        assert words in " ".join(result.stderr.split())
+
+
+def test_predictions_of_other_tables_are_on_a_sheet(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, folder = people.parent / "results.xlsx", people.parent / "m"
+    assert run("fit", people, *FIT, "-o", folder, "--workbook", file).exit_code == 0
+    assert openpyxl.load_workbook(file).sheetnames[:2] == ["Summary", "Predictions"]
+    listed, given = frame_of(file, "Predictions"), pd.read_csv(folder / "predictions.csv")
+    pd.testing.assert_frame_equal(listed, given, check_exact=False)
+    monkeypatch.setattr("deepsep.apps.workbook.own_file.MAX_LISTED_ROWS", 100)
+    result = run("fit", people, *FIT, "-o", folder, "--workbook", file)
+    assert "The workbook lacks the predictions, since they are 170 rows" in result.stderr
+    assert "Predictions" not in openpyxl.load_workbook(file).sheetnames
+
+
 @pytest.mark.parametrize(
     ("name", "more", "words"),
     [

@@ -135,7 +135,7 @@ def tabular():
         for title, options in fits.items():
             place, scored = folder / title, folder / f"{title}.parquet"
             fit = ["fit", str(people_file), "--label", "segment", "--id", "customer", "--no-report", "-q", *options]
-            _run([*fit, "-o", str(place)])
+            _run([*fit, "--predictions", "parquet", "-o", str(place)])
             _run(["score", str(place), str(people_file), "--id", "customer", "-q", "-o", str(scored)])
             for what, file in (("predictions", place / "predictions.parquet"), ("scores", scored)):
                 for column, values in pd.read_parquet(file).items():

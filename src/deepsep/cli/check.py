@@ -33,7 +33,7 @@ def check(training: TrainingOptions, out: Console) -> None:
     data = read_training(training.asked, note=out.note)
     named = data.ids if training.id or training.on else None
     frame = data.X.assign(**{data.label: data.y}, **({} if named is None else {str(named.name): named}))
-    checked = check_table(frame, data.label, id=None if named is None else str(named.name))
+    checked = check_table(frame, data.label, id=None if named is None else str(named.name), merged=data.merged)
     with suppress(LabelError):  # it is among the findings
         checked["labels"]["drawn"] = _drawn(data)
     out.result(_text(checked), checked)

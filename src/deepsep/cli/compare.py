@@ -33,8 +33,13 @@ def compare(
         ),
     ] = None,
     priors: Priors = None,
-    folds: Annotated[int, typer.Option(help="Parts of the labelled rows, held out in turn.", min=2)] = 5,
-    repeats: Annotated[int, typer.Option(help="Number of times the rows are split.", min=1)] = 1,
+    folds: Annotated[
+        int | None,
+        typer.Option(help="Parts of the labelled rows, held out in turn.", min=2, show_default="5, those of a fit"),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(help="Number of times the rows are split.", min=1, show_default="1")
+    ] = None,
     output: Annotated[Path | None, option("--output, -o", "FILE", "A .csv, .json or .html file.")] = None,
     keep: Keep = "",
     seed: Seed = 0,
@@ -42,10 +47,11 @@ def compare(
     *,
     out: Console,
 ) -> None:
-    """Compare methods on the labels you have, and show whether the best one is ahead by more than noise.
+    """Compare methods on the labels you have, and show whether any is ahead of the default by more than noise.
 
     Each method is fitted as `deepsep fit` would fit it, without some of the labels, and then predicts these rows. The
-    committee is fitted once: its predictions of the rows that it held out are compared.
+    committee is fitted once: its predictions of the rows that it held out are compared. It is recommended unless
+    another method is ahead of it by more than noise.
 
     Write the result to a .json file to show it in a report with deepsep fit --comparison.
 
@@ -78,8 +84,7 @@ def compare(
 
     def announce(n_fits: int, seconds: float) -> None:
         what = f"{len(names)} method{'s' * (len(names) > 1)} on {int(data.labeled.sum()):,} labelled rows"
-        how = f"in {folds} folds{f', {repeats} times' if repeats > 1 else ''}"
-        out.note(f"Comparing {what}, {how}: {n_fits} fits, {duration(seconds, cores)} ...")
+        out.note(f"Comparing {what}: {n_fits} fits, {duration(seconds, cores)} ...")
 
     with out.share_bar("Comparing") as bar:
 

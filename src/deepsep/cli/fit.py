@@ -61,8 +61,9 @@ def fit(
     keep: Keep = "",
     seed: Seed = 0,
     predictions: Annotated[
-        Literal["parquet", "csv", "xlsx"], typer.Option(help="Format of the predictions; Excel opens csv and xlsx.")
-    ] = "parquet",
+        Literal["parquet", "csv", "xlsx"] | None,
+        typer.Option(help="Format of the predictions.", show_default="xlsx or csv if TABLE is, and else parquet"),
+    ] = None,
     escape_formulas: EscapeFormulas = False,
     *,
     deciding: DecisionOptions,
@@ -71,7 +72,8 @@ def fit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="An .xlsx file for the results: sizes and profiles of the segments, tests, rows to label next.",
+            help="An .xlsx file for the results: predictions (if TABLE is an Excel file, in a copy of it), sizes and "
+            "profiles of the segments, tests, rows to label next.",
         ),
     ] = None,
     comparison: Annotated[
@@ -82,9 +84,9 @@ def fit(
     """Fit a model to a table of which some rows have labels.
 
     It learns from the unlabelled rows too, and predicts them: of a large table it learns from 20,000, drawn at random,
-    beyond which more did not help (see --unlabelled), and predicts all. The folder holds the model, predictions.parquet
-    (every unlabelled row; see --predictions), report.html, labels_used.csv, and suspicious.csv (labels that may be
-    wrong); an earlier model in it is replaced once the new one is complete.
+    beyond which more did not help (see --unlabelled), and predicts all. The folder holds the model, the predictions of
+    every unlabelled row (in an Excel or CSV file if TABLE is one; see --predictions), report.html, labels_used.csv, and
+    suspicious.csv (labels that may be wrong); an earlier model in it is replaced once the new one is complete.
     By default several methods decide together (see `deepsep methods`, committee), weighted by what each says about
     labels held out, which is also the accuracy to expect; --effort fast takes a fraction of the time. Ctrl-C ends the
     folds early, once all members are fitted. Columns that are given for labelled rows only are not used, unless named
@@ -114,7 +116,7 @@ def fit(
     if comparison is not None and not report:
         raise ParameterError("--comparison is for the report: leave out --no-report.")
     if workbook is not None:
-        check_workbook(workbook, report)
+        check_workbook(workbook, report, training.source)
     source = training.source
     check_scores_table(source, to, training.id, replace)
     weighted = bool(training.weight or training.label_weight)
@@ -132,8 +134,7 @@ def fit(
         from deepsep.table.excel_cells import check_fits
 
         n_columns = len(data.labels.classes) + 4
-        n_predicted = int((~data.labeled).sum()) if data.large is None else data.large.chosen.n_unlabeled
-        check_fits(n_predicted, n_columns, "the file of predictions", "Choose --predictions csv.")
+        check_fits(data.n_unlabeled, n_columns, "the file of predictions", "Choose --predictions csv.")
     with TemporaryDirectory() as scratch:
         fitted = fit_and_measure(
             out,
@@ -149,7 +150,13 @@ def fit(
         book = None
         if workbook is not None:
             from deepsep.apps.workbook import make_workbook
+            from deepsep.apps.workbook.own_file import copy_with_predictions, listed
 
+            own, rows = None, listed(fitted.predictions)
+            if rows is not None and isinstance(source, Path) and data.origin and data.origin.kind == "excel":
+                own = copy_with_predictions(source, data, rows, data.origin.reading)
+            if rows is None:
+                out.note(f"The workbook lacks the predictions, since they are {fitted.predictions.n_rows:,} rows.")
             book = make_workbook(
                 fitted.model,
                 data.X,
@@ -160,6 +167,8 @@ def fit(
                 summary=fitted.summary,
                 seed=seed,
                 sample_weight=data.weight,
+                predictions=rows if own is None else None,
+                book=own,
             )
         files = write_folder(
             fitted.model,

@@ -18,7 +18,7 @@ from deepsep.scoring.to_label import GUESS_COLUMNS, LABEL_SHEET
 from deepsep.table.batches import open_files
 from deepsep.table.excel import sheet_names
 from deepsep.table.join import is_label
-from deepsep.table.locations import Place
+from deepsep.table.locations import Place, file_type
 from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import Reading
 from deepsep.table.source import ExternalRows
@@ -49,13 +49,22 @@ def check_scores_table(source: Place | Query, to: str | None, id: str | None, re
             raise DataError(f"the table {to} has predictions of another model. Name another table, or pass --replace.")
 
 
-def check_workbook(target: Path, report: bool) -> None:
+def check_workbook(target: Path, report: bool, source: Place | Query) -> None:
     """Raise before a long fit if the workbook cannot be written, or would replace something else."""
     from deepsep.apps.workbook.book import GUIDE_SHEET, check_target
 
     if not report:
         raise ParameterError("--workbook shows what the report measures: leave out --no-report.")
-    if not check_target(target).exists():
+    exists = check_target(target).exists()
+    if isinstance(source, Path) and source.is_file():
+        if exists and target.samefile(source):
+            raise DataError(f"--workbook {target} is the table itself. Name another file: the workbook has a copy.")
+        if file_type(source).kind == "excel" and GUIDE_SHEET in sheet_names(source):
+            raise DataError(
+                f"{source} is a workbook of an earlier fit. Fit from your own file, with --labels {source} if you have "
+                "filled in labels there."
+            )
+    if not exists:
         return
     names = sheet_names(target)
     if GUIDE_SHEET not in names:

@@ -61,9 +61,11 @@ def print_result(
     if summary is not None:
         files[f"{output / REPORT_FILE}"] = "the report: open it in a browser"
     if workbook is not None:
-        files[f"{workbook}"] = "the workbook: sizes and profiles of the segments, and rows to label, for Excel"
-    lines += ["", *aligned(files, indent="")]
-    lines += ["", f"Next: deepsep score {shlex.quote(str(output))} MORE_ROWS.csv -o scored{Path(predictions).suffix}"]
+        files[f"{workbook}"] = "the workbook: predictions, sizes and profiles of the segments, rows to label, for Excel"
+    first = workbook or output / (predictions if summary is None else REPORT_FILE)
+    lines += ["", *aligned(files, indent=""), "", f"Open first: {first}"]
+    suffix = Path(predictions).suffix
+    lines += [f"Next: deepsep score {shlex.quote(str(output))} MORE_ROWS{suffix} -o scored{suffix}"]
     out.result(
         "\n".join(lines),
         {
@@ -86,6 +88,7 @@ def print_result(
             "predictions": output / predictions,
             "report": None if summary is None else output / REPORT_FILE,
             "workbook": workbook,
+            "open_first": first,
         },
     )
 

@@ -12,6 +12,7 @@ HEADING_OF_OPTION: Mapping[str, str] = {
     **dict.fromkeys(("id", "drop", "text", "keep", "database", "query", "weight", "by", "screened"), "Data"),
     **dict.fromkeys(("encoding", "delimiter", "sheet", "skip_rows", "dayfirst"), "Reading files"),
     **dict.fromkeys(("label", "labels", "on", "prefer", "labels_drawn", "label_weight", "unlabeled"), "Labels"),
+    **dict.fromkeys(("merge_spellings", "no_label"), "Labels"),
     **dict.fromkeys(("method", "methods", "effort", "settings", "priors", "seed", "folds", "repeats"), "Method"),
     **dict.fromkeys(("sets", "per_class", "abstain", "costs", "reasons"), "Decisions"),
     **dict.fromkeys(("output", "predictions", "report", "workbook", "comparison", "to", "replace"), "Output"),
@@ -23,6 +24,7 @@ HEADING_OF_OPTION: Mapping[str, str] = {
 RARELY_NEEDED = frozenset(
     (
         *("encoding", "delimiter", "dayfirst", "prefer", "label_weight", "text", "unlabeled", "comparison", "replace"),
+        *("merge_spellings", "no_label"),
         *("per_class", "costs", "target_database", "engine", "address", "workers", "batch_size", "exact", "debug"),
         "escape_formulas",
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+import warnings
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,7 @@ import typer
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
 from deepsep.cli.options import Seed, TrainingOptions, option, split_names
-from deepsep.errors import DataError, ParameterError
+from deepsep.errors import DataError, LabelError, LabelWarning, ParameterError
 
 if TYPE_CHECKING:
     from deepsep.model.training_table import Training
@@ -96,11 +97,13 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     """Read the table, which need not have labels yet."""
     import pandas as pd
 
+    from deepsep.cli.printed_lines import finding_lines
     from deepsep.model.training_table import ROW_COLUMN, Training, names_of, number_rows, read_training
     from deepsep.table import read_table
     from deepsep.table.batches import OpenFiles
     from deepsep.table.join import DRAWN_COLUMN
     from deepsep.table.locations import closest, find_column
+    from deepsep.table.quality import check_classes
 
     asked = options.asked
     rows = asked.open()
@@ -112,6 +115,10 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     if options.labels or (options.label is not None and options.label in names):
         data = read_training(asked, source=rows, note=out.note)
         y = data.y.reset_index(drop=True)
+        with suppress(LabelError), warnings.catch_warnings():  # there may be no labels yet
+            warnings.simplefilter("ignore", LabelWarning)  # the findings say the same
+            for finding in check_classes(data.labels, data.label, data.merged):
+                out.note("\n".join(finding_lines(finding)))
         return Training(data.X, y, None, data.ids, data.label, labels_drawn=data.labels_drawn)
     if options.label is None:
         raise ParameterError("which column will hold the labels? Name it with --label; the table need not have it.")

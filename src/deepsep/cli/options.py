@@ -99,6 +99,17 @@ Unlabeled = Annotated[
         show_default="20,000, beyond which more did not help",
     ),
 ]
+MergeSpellings = Annotated[
+    bool,
+    typer.Option(
+        "--merge-spellings",
+        help="Labels that differ only in case, blanks and accents are one class; what was merged is listed.",
+    ),
+]
+NoLabel = Annotated[
+    list[str] | None,
+    option("--no-label", "WORD", "A word in the column of labels that means no label, such as unknown; repeatable."),
+]
 Priors = Annotated[
     Path | None,
     option(
@@ -224,6 +235,8 @@ class TrainingOptions:
     on: On = None
     prefer: Preferred = None
     labels_drawn: LabelsDrawn = None
+    merge_spellings: MergeSpellings = False
+    no_label: NoLabel = None
     weight: Weight = None
     label_weight: LabelWeight = None
     id: Id = None
@@ -249,6 +262,8 @@ class TrainingOptions:
             drop=split_names(self.drop),
             text=split_names(self.text),
             unlabeled=self._most_unlabeled,
+            merge_spellings=self.merge_spellings,
+            no_label=self.no_label or (),
             reading=self.reading.settings,
             **own,
         )

@@ -62,4 +62,10 @@ def fit_options(model: Any) -> dict[str, Any]:
     origin = getattr(model, "origin_", None)
     if origin is None:
         return {}
-    return {"--drop": ",".join(origin.drop), "--text": ",".join(origin.text), "--weight": origin.weight}
+    return {
+        "--drop": ",".join(origin.drop),
+        "--text": ",".join(origin.text),
+        "--weight": origin.weight,
+        "--merge-spellings": origin.merge_spellings,
+        "--no-label": list(origin.no_label),
+    }

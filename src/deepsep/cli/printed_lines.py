@@ -17,7 +17,8 @@ def aligned(texts: Mapping[Any, str], indent: str = "  ") -> list[str]:
 def finding_lines(finding: dict[str, Any]) -> list[str]:
     """Return a finding as lines of text: what is wrong, and what to do."""
     lines = [wrapped(f"{finding['severity']}: {finding['message']}", "     ")]
-    return lines if finding["next"] == "Nothing." else [*lines, wrapped(f"  -> {finding['next']}", "     ")]
+    next = finding["next"].replace("merge_spellings", "--merge-spellings").replace("no_label", "--no-label")
+    return lines if next == "Nothing." else [*lines, wrapped(f"  -> {next}", "     ")]
 
 
 def wrapped(text: str, indent: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -81,8 +82,8 @@ def read_labels(y: Any) -> Labels:
     _warn_of_disguised_marks(classes, inverse)
     for names in alike(classes):
         warn(
-            f"the labels {', '.join(map(repr, names))} differ only in case or spaces, and are treated as different "
-            "classes. If they are one class, write them alike.",
+            f"the labels {', '.join(map(repr, names))} differ only in case, blanks or accents, and are treated as "
+            "different classes. If they are one class, write them alike.",
             LabelWarning,
         )
     return Labels(codes, classes)
@@ -131,8 +132,21 @@ def _warn_of_disguised_marks(classes: Array, inverse: Array) -> None:
             )
 
 
+def folded(name: str) -> str:
+    """Return a name without case, blanks and accents.
+
+    Examples
+    --------
+    >>> folded("Café Crème ")
+    'cafecreme'
+    """
+    accents = range(0x300, 0x370)
+    plain = (mark for mark in unicodedata.normalize("NFD", name.casefold()) if ord(mark) not in accents)
+    return "".join("".join(plain).split())
+
+
 def alike(classes: Array) -> list[list[str]]:
-    """Return groups of labels that differ only in case or spaces.
+    """Return groups of labels that differ only in case, blanks or accents.
 
     Examples
     --------
@@ -142,7 +156,7 @@ def alike(classes: Array) -> list[list[str]]:
     groups: dict[str, list[str]] = {}
     for name in classes.tolist():
         if isinstance(name, str):
-            groups.setdefault("".join(name.split()).casefold(), []).append(name)
+            groups.setdefault(folded(name), []).append(name)
     return [names for names in groups.values() if len(names) > 1]
 
 

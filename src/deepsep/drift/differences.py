@@ -182,9 +182,16 @@ def _inner(found: ColumnCounts) -> Array:
 
 
 def notice(drift: Mapping[str, Any], shown: int = 5) -> str:
-    """Return the notice about a table that differs from the training table."""
-    lines = drift["notices"]
-    head = "the rows differ from the training table, so their labels may be wrong:"
+    """Return the notice about a table that differs from the training table: how much of it does, and what."""
+    lines, answers, n = drift["notices"], drift["answers"], len(drift["columns"])
+    moved = sum(bool(column["drifted"]) for column in drift["columns"].values())
+    head = f"{moved} of {n} columns differ from the training table"
+    if 2 * moved > n:
+        head += ", so most labels may be wrong. Find out why before you use them:"
+    elif 4 * moved <= n and "shares" in answers and not answers["drifted"]:
+        head += ", and the predictions do not: most labels should hold, but look at these columns:"
+    else:
+        head += f"{', and so do the predictions' if answers['drifted'] else ''}, so labels may be wrong:"
     tail = [f"and {len(lines) - shown} more; the .drift.json file has them all"] if len(lines) > shown else []
     return "\n  ".join([head, *lines[:shown], *tail])
 

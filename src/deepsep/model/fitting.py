@@ -66,7 +66,8 @@ def fit(
         How the files are read.
     **fields
         Fields of :class:`deepsep.model.training_table.TrainingTable`: ``labels``, ``on``, ``prefer``, ``labels_drawn``,
-        ``weight``, ``label_weight``, ``drop``, ``text`` and ``unlabeled``; and of ``reading``, such as ``sheet``.
+        ``weight``, ``label_weight``, ``drop``, ``text``, ``unlabeled``, ``merge_spellings`` and ``no_label``; and of
+        ``reading``, such as ``sheet``.
 
     Returns
     -------

@@ -19,6 +19,7 @@ from deepsep.model.training_table import Training
 from deepsep.report.page import render
 from deepsep.scoring.writer import Writer
 from deepsep.table.batches import open_files
+from deepsep.table.excel_cells import fits
 from deepsep.table.join import DRAWN_COLUMN
 from deepsep.table.reading import read_table
 
@@ -31,11 +32,20 @@ PREDICTIONS_NAME, PREDICTIONS_FORMATS = "predictions.", ("parquet", "csv", "xlsx
 PREDICTIONS_FILES = tuple(f"{PREDICTIONS_NAME}{format}" for format in PREDICTIONS_FORMATS)
 
 
+def usual_format(data: Training) -> str:
+    """Return the format of the predictions of a table: its own where that is Excel or text, and else Parquet.
+
+    What does not fit on an Excel sheet is CSV, and so are predictions for SPSS, which reads no Parquet.
+    """
+    format = {"excel": "xlsx", "text": "csv", "spss": "csv"}.get(data.origin.kind if data.origin else "", "parquet")
+    return "csv" if format == "xlsx" and not fits(data.n_unlabeled, len(data.labels.classes) + 4) else format
+
+
 def write_folder(
     model: TableModel,
     target: Path,
     predictions: Predictions,
-    format: str = "parquet",
+    format: str | None = None,
     *,
     summary: Mapping[str, Any] | None,
     escape_formulas: bool = False,
@@ -43,9 +53,10 @@ def write_folder(
     """Write a model and the files that go with it, and return their names; if anything fails, nothing changes.
 
     The folder is new or was returned by ``check_model_folder``. Predictions, reports and labels of an earlier model in
-    it are removed; other files stay. Cells of CSV files that look like formulas are escaped, or warned of.
+    it are removed; other files stay. Without a format, the predictions have the usual one. Cells of CSV files that look
+    like formulas are escaped, or warned of.
     """
-    name = f"{PREDICTIONS_NAME}{format}"
+    name = f"{PREDICTIONS_NAME}{format or usual_format(model.training)}"
     with TemporaryDirectory() as scratch:
         written = predictions.write(Path(scratch, name), escape_formulas=escape_formulas)
         files: dict[str, bytes | Path] = {name: written}

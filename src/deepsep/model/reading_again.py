@@ -9,9 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from deepsep.core.labels import folded
 from deepsep.errors import DataError, Setting, warn
 from deepsep.scoring.who_scores import label_of, schema_of
 from deepsep.table.batches import OpenFiles, open_files
+from deepsep.table.columns import key_text
 from deepsep.table.locations import file_types, files_of, find_column, table_at
 from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
@@ -59,7 +61,11 @@ def read_again(
     note(f"Reading {table} ...")
     types = {name: kind for name, kind in schema_of(model).items() if name in table.names}
     label = label or label_of(model) or "label"
-    return read_table(table, label=label if label in table.names else None, id=id, types=types), id, reading
+    frame = read_table(table, label=label if label in table.names else None, id=id, types=types)
+    no_label = {folded(word) for word in getattr(getattr(model, "origin_", None), "no_label", ())}
+    if no_label and label in frame.columns:
+        frame[label] = frame[label].map(lambda value: None if folded(key_text(value) or "") in no_label else value)
+    return frame, id, reading
 
 
 def open_again(

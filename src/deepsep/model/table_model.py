@@ -313,7 +313,7 @@ class TableModel(Pipeline):
         path: str | os.PathLike[str],
         *,
         report: bool = True,
-        predictions: Literal["parquet", "csv", "xlsx"] = "parquet",
+        predictions: Literal["parquet", "csv", "xlsx"] | None = None,
         **decision: Any,
     ) -> Path:
         """Write the model to a folder, and next to it what ``deepsep fit`` writes.
@@ -327,13 +327,13 @@ class TableModel(Pipeline):
             A new or empty folder, or that of an earlier model, which is replaced.
         report : bool, default=True
             Whether to write the report.
-        predictions : {"parquet", "csv", "xlsx"}, default="parquet"
-            Format of the predictions.
+        predictions : {"parquet", "csv", "xlsx"}, optional
+            Format of the predictions. None: that of the table if it was an Excel or text file, and else Parquet.
         **decision
             How labels follow from probabilities: ``sets``, ``per_class``, ``abstain`` and ``costs`` of
             :class:`deepsep.scoring.Decision`.
         """
-        if predictions not in PREDICTIONS_FORMATS:
+        if predictions not in (None, *PREDICTIONS_FORMATS):
             formats, given = ", ".join(PREDICTIONS_FORMATS), Setting("predictions", predictions)
             raise ParameterError(f"{{format}}; pass one of {formats}.", format=given)
         (labels,) = with_fields("save", decision, MOST_PROBABLE_CLASS)
@@ -467,7 +467,7 @@ def _evaluate(model: Any, data: Training, **settings: Any) -> dict[str, Any]:
 def _problems(model: Any, columns: Any, data: Training) -> list[dict[str, Any]]:
     """Return the problems of a training table whose columns are converted; also, if so, that it is a part of one."""
     ids = None if data.ids.name == ROW_COLUMN else data.ids
-    of_table = {"label": data.label, "ids": ids}
+    of_table = {"label": data.label, "ids": ids, "merged": data.merged}
     shares = given_shares(model[-1], data.labels.classes)
     findings = check_population(columns, data.labels, shares, data.weight, model[0].left_out_, **of_table)
     if data.large is None:

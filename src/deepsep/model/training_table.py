@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -41,6 +41,7 @@ from deepsep.table.sampling import (
     read_rows,
 )
 from deepsep.table.source import ExternalRows, RepeatedRows, SomeRows, TableInMemory
+from deepsep.table.spellings import Merged, clean_labels
 
 ROW_COLUMN = "row"  # name of the row numbers in outputs
 Note = Callable[[str | Worded], object]
@@ -72,6 +73,10 @@ class TrainingTable:
         Columns that are left out, and those that are read as text.
     unlabeled : int or "all", optional
         Unlabelled rows to learn from. None: 20,000.
+    merge_spellings : bool, default=False
+        Whether labels that differ only in case, blanks and accents are one class.
+    no_label : str or sequence of str
+        Words in the column of labels that mean no label, such as "unknown".
     reading : Reading
         Settings of how the files are read.
     """
@@ -88,9 +93,13 @@ class TrainingTable:
     drop: Sequence[str] = ()
     text: Sequence[str] = ()
     unlabeled: int | Literal["all"] | None = None
+    merge_spellings: bool = False
+    no_label: str | Sequence[str] = ()
     reading: Reading = AS_DETECTED
 
     def __post_init__(self) -> None:
+        if isinstance(self.no_label, str):
+            object.__setattr__(self, "no_label", [self.no_label])
         for name in ("drop", "text"):
             if isinstance(getattr(self, name), str):
                 raise ParameterError("{setting}; pass a list of columns.", setting=Setting(name, getattr(self, name)))
@@ -142,18 +151,21 @@ class TableOrigin:
     drop: tuple[str, ...] = ()  # columns that were left out
     text: tuple[str, ...] = ()  # columns that were read as text
     weight: str | None = None  # column with the weight of each row
+    merge_spellings: bool = False  # whether labels that differ only in case, blanks and accents were one class
+    no_label: tuple[str, ...] = ()  # words in the column of labels that meant no label
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> TableOrigin:
         """Return the origin that a manifest holds, or raise if its values have other types."""
-        columns = {name: tuple(values.get(name, ())) for name in ("drop", "text")}
+        columns = {name: tuple(values.get(name, ())) for name in ("drop", "text", "no_label")}
         origin = cls(**{**values, **columns, "reading": Reading(**values["reading"])})
         own = origin.reading
-        texts = (origin.id, origin.weight, own.encoding, own.delimiter, *origin.drop, *origin.text)
+        texts = (origin.id, origin.weight, own.encoding, own.delimiter, *origin.drop, *origin.text, *origin.no_label)
         if not (
             isinstance(origin.kind, str)
             and all(isinstance(text, str | None) for text in texts)
             and isinstance(own.sheet, str | int)
+            and isinstance(origin.merge_spellings, bool)
             and isinstance(own.dayfirst, bool | None)
         ):
             raise ValueError("a value has another type")
@@ -193,6 +205,7 @@ class Training:
     labels_drawn: Any = None  # the origin of each label as a word, None where it is unknown; None: nothing is known
     origin: TableOrigin | None = None  # settings with which later tables are read as well
     seed: int = 0  # of the choice of rows, and of the evaluation
+    merged: Merged = field(default_factory=dict)  # spellings of the classes that were merged
 
     @cached_property
     def labels(self) -> Labels:
@@ -203,6 +216,11 @@ class Training:
     def labeled(self) -> Any:
         """True for rows with a label."""
         return self.labels.labeled
+
+    @property
+    def n_unlabeled(self) -> int:
+        """Number of unlabelled rows of the whole table."""
+        return int((~self.labeled).sum()) if self.large is None else self.large.chosen.n_unlabeled
 
 
 def number_rows(n: int, chosen: ChosenRows | None = None) -> pd.Series[Any]:
@@ -252,19 +270,21 @@ def read_training(
             with open_tables(source, id) as tables:
                 chosen = choose_rows(tables, label=label, n=most, seed=seed)
         frame = _read(source, chosen, label=label, id=id, types=types)
+        (frame,), merged = _clean([frame], label, asked)
         word, column = _drawn(asked, list(frame.columns))
         frame = _with_origins(frame, label, str(source), column)
     else:
-        frame, label, chosen, word = _with_labels(asked, source, on, types, most, seed, note)
+        frame, label, chosen, word, merged = _with_labels(asked, source, on, types, most, seed, note)
         id = id or (on if on != ROW_COLUMN or on in frame.columns else None)
     if isinstance(source, ExternalRows):
         note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
     if chosen is not None:
         same = len(frame) == len(chosen.read)
         labeled = chosen.read[given_labels(frame[label])[0]] if same else chosen.read[:0]
-        if not same or not (asked.labels or np.array_equal(labeled, chosen.labeled)):
+        if not same or not (asked.labels or asked.no_label or np.array_equal(labeled, chosen.labeled)):
             raise DataError(f"{source} has changed while it was read. Fit again when nothing writes to it.")
-        chosen = replace(chosen, labeled=labeled)  # other tables may have named rows without giving them a label
+        # Other tables may have named rows without giving them a label, and words may mean that there is none.
+        chosen = replace(chosen, labeled=labeled)
         note(_what_is_used(chosen, asked))
     weights = [weights_in(frame, name) for name in (asked.weight, asked.label_weight) if name is not None]
     apart = {label, asked.weight, asked.label_weight, id, asked.on, DRAWN_COLUMN}
@@ -290,8 +310,11 @@ def read_training(
             tuple(asked.drop),
             tuple(asked.text),
             asked.weight,
+            asked.merge_spellings,
+            tuple(asked.no_label),
         ),
         seed=seed,
+        merged=merged,
     )
 
 
@@ -309,6 +332,19 @@ def _with_origins(frame: pd.DataFrame, label: str | None, where: str, column: st
     if words is None:
         return frame
     return frame.drop(columns=[name for name in (column,) if name in frame.columns]).assign(**{DRAWN_COLUMN: words})
+
+
+def _clean(frames: list[pd.DataFrame], label: str | None, asked: TrainingTable) -> tuple[list[pd.DataFrame], Merged]:
+    """Return tables with labels as asked for: spellings merged, and words for no label taken away."""
+    at = [k for k, frame in enumerate(frames) if label in frame.columns]
+    if not at or not (asked.merge_spellings or asked.no_label):
+        return frames, {}
+    given = [frames[k][label] for k in at]
+    columns, merged = clean_labels(given, merge=asked.merge_spellings, no_label=asked.no_label)
+    frames = list(frames)
+    for k, column in zip(at, columns, strict=True):
+        frames[k] = frames[k].assign(**{str(label): column})
+    return frames, merged
 
 
 def _origins(frame: pd.DataFrame, word: str | None) -> Any:
@@ -341,11 +377,11 @@ def _with_labels(
     most: int | None,
     seed: int,
     note: Note,
-) -> tuple[pd.DataFrame, str, ChosenRows | None, str | None]:
+) -> tuple[pd.DataFrame, str, ChosenRows | None, str | None, Merged]:
     """Return the table with the labels of other ones, next to its own if it has any, and the name of their column.
 
     It reads at most ``most`` unlabelled rows; None: all. It also returns the rows that were chosen of a large table,
-    and the origin of labels that have no other.
+    the origin of labels that have no other, and the spellings that were merged.
     """
     files, weight = asked.opened_labels, asked.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.
@@ -364,6 +400,7 @@ def _with_labels(
     frame = _read(source, chosen, label=own_label, id=id, types=types)
     if by_number:
         frame = frame.assign(**{ROW_COLUMN: number_rows(len(frame), chosen).to_numpy()})
+    (frame, *tables), merged = _clean([frame, *tables], label, asked)
     frame = _with_origins(frame, own_label, str(source), column)
     for file, known in zip(files, tables, strict=True):
         known = _with_origins(known, label, str(file), column)
@@ -372,9 +409,11 @@ def _with_labels(
             note(_what_was_added(file, summary, asked))
         else:
             frame, summary = join_labels(frame, known, on=on, label=label, weight=weight)
-            label = str(summary["label"])
+            if label is None:
+                label = str(summary["label"])
+                (frame,), merged = _clean([frame], label, asked)
             note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
-    return frame.drop(columns=ROW_COLUMN) if by_number else frame, str(label), chosen, word
+    return frame.drop(columns=ROW_COLUMN) if by_number else frame, str(label), chosen, word, merged
 
 
 def _in_any(columns: list[pd.Series[Any]]) -> Any:

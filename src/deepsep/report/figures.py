@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unicodedata import east_asian_width
 
 from markupsafe import Markup, escape
 
@@ -208,7 +209,7 @@ def draw_confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Ma
     """Draw the confusion matrix of the held-out rows, shaded by the share of each true class."""
     c = len(classes)
     cell = 46.0 if c <= 5 else 36.0 if c <= 10 else 26.0
-    room = 6.6 * max(len(line) for name in classes for line in wrap(name, 20)) + 12  # 6.6 is the width of a letter
+    room = max(_width(line) for name in classes for line in wrap(name, 20)) + 12
     left, top = max(room, 80.0), max(room, 44.0)
     parts = [_title("predicted →", 0, top - 24), _title("true class ↓", 0, top - 8)]
     for i, name in enumerate(classes):
@@ -345,6 +346,13 @@ def _lines(text: str, x: float, y: float, *, end: bool = False, turned: bool = F
         tag("text", tag("title", text), line, x=x, y=y + first + height * i, class_="name", text_anchor=anchor, **where)
         for i, line in enumerate(lines)
     ]
+
+
+def _width(line: str) -> float:
+    """Return about how wide a line is: capitals and East Asian letters take more room than others."""
+    wide = sum(east_asian_width(letter) in "WF" for letter in line)
+    capitals = sum(letter.isupper() for letter in line)
+    return 6.6 * len(line) + 3.0 * capitals + 6.4 * wide
 
 
 def _title(text: str, x: float, y: float, *, middle: bool = False) -> Markup:

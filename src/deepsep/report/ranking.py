@@ -16,7 +16,8 @@ def check_comparison(comparison: Any, known: Labels, columns: Sequence[str]) -> 
     """Raise if this is not a comparison of methods on these labels and columns, except those that it left out."""
     keys = (
         *("labelled", "unlabelled_rows", "columns", "columns_left_out", "classes", "labels_per_class", "weighted"),
-        *("by_shares", "folds", "repeats", "methods", "unlabelled", "settings", "findings", "notes", "verdict"),
+        *("by_shares", "population", "folds", "repeats", "methods", "unlabelled", "settings", "findings", "notes"),
+        "verdict",
     )
     missing = next((key for key in keys if not isinstance(comparison, dict) or key not in comparison), None)
     if missing is not None:
@@ -62,19 +63,17 @@ def related_to_report(comparison: dict[str, Any], summary: dict[str, Any]) -> di
         )
         sentences.append(
             f"{asked['method']} has {there} in the comparison and {here} in this report's own folds. Both are "
-            "estimates from the same labels with different folds, so they differ by chance."
+            "estimates from the same labels."
         )
         if accuracy["weighted"] != comparison["weighted"]:
             way = "by weight" if comparison["weighted"] else "once each"
             sentences.append(f"The comparison counts labelled rows {way}, and this report does not.")
-        if accuracy["by_shares"] != comparison["by_shares"]:
-            does, does_not = (
-                ("This report", "the comparison") if accuracy["by_shares"] else ("The comparison", "this report")
-            )
-            sentences.append(f"{does} weights labelled rows by given shares; {does_not} does not.")
-        elif accuracy.get("population") == "estimated":
+        here, there = (each.get("population", "labels") for each in (accuracy, comparison))
+        if here != there:
+            ways = {"given": "given shares", "estimated": "the shares that the committee estimates", "labels": "none"}
             sentences.append(
-                "This report weights labelled rows by the shares that the committee estimates; the comparison does not."
+                f"Labelled rows are weighted to shares of the classes: {ways[here]} in this report, {ways[there]} in "
+                "the comparison."
             )
     theirs, ours = _differences(entry["settings"], asked["settings"])
     if theirs or ours:
@@ -93,20 +92,26 @@ def _list(settings: dict[str, Any]) -> str:
 
 
 def place_of_method(comparison: dict[str, Any]) -> tuple[str, bool]:
-    """Return a sentence on the best method, and whether it should replace the report's method."""
+    """Return a sentence on the method to use, and whether it should replace the report's method."""
     best, *others = comparison["methods"]
     n, own = len(comparison["methods"]), comparison["own"]
     if not others:
         return f"The comparison has one method, {best['name']}: {percent(best['accuracy']['value'])}.", False
     if own == best["name"]:
-        ahead = others[0]["against_best"]["interval"][1] < 0
+        second = others[0]["against_first"]
+        if second["difference"] > 0:
+            return f"Of {n} methods compared on these labels, none beats {own} by more than noise.", False
+        ahead = second["interval"][1] < 0
         gap = f"ahead of {others[0]['name']} {'by more than noise' if ahead else 'by what may be noise'}"
         return f"Of {n} methods compared on these labels, {own} comes first, {gap}.", False
     first = f"Of {n} methods compared on these labels, {best['name']} comes first"
     entry = next((entry for entry in others if entry["name"] == own), None)
     if entry is None:
         return f"{first}, with {percent(best['accuracy']['value'])}; this report's method was not among them.", False
-    gap = entry["against_best"]
+    gap = entry["against_first"]
+    if gap["difference"] > 0:
+        behind = f"{100 * gap['difference']:.1f} points behind {own}, which may be noise"
+        return f"{first}, as the default, {behind}.", False
     low, high = (points(-end) for end in reversed(gap["interval"]))
     ahead = f"{first}, {-100 * gap['difference']:.1f} points ahead of {own} (90 % interval {low} to {high})"
     if gap["interval"][1] < 0:

@@ -192,7 +192,8 @@ def fill_in_sheet(sheet: Any, frame: pd.DataFrame, *, label: str, classes: Any) 
     letter = get_column_letter(at)
     for i in range(1, len(frame) + 2):
         sheet.cell(i, at).fill = PatternFill("solid", fgColor="FFF2CC")
-    choice = DataValidation("list", formula1=f"=classes!$A$1:$A${len(classes)}", allow_blank=True, errorStyle="warning")
+    listed = f"={names.title}!$A$1:$A${len(classes)}"
+    choice = DataValidation("list", formula1=listed, allow_blank=True, errorStyle="warning")
     choice.error, choice.showErrorMessage = "This is not one of the classes so far.", True
     choice.add(f"{letter}2:{letter}{max(len(frame), 1) + 1}")
     sheet.add_data_validation(choice)

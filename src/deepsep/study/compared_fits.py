@@ -106,8 +106,8 @@ class ComparedFits:
     def _is_same(self, name: str, member: Any) -> bool:
         """Return whether a method is fitted as a member of the committee is, which takes its seed and shares."""
         mine, other = self._for_folds(name).get_params(), member.get_params()
-        for given, value in (("random_state", self.folds.seed), ("priors", self.estimators[COMMITTEE].priors)):
-            if mine.pop(given, None) == value:
+        for given in ("random_state", "priors"):
+            if mine.pop(given, None) == getattr(self.estimators[COMMITTEE], given):
                 other.pop(given, None)
         return repr(mine) == repr(other)
 
@@ -157,7 +157,10 @@ class ComparedFits:
             except ValueError as error:
                 self.failures |= dict.fromkeys([COMMITTEE, *self.served], str(error))
                 return
-        held_out = committee.out_of_fold_
+        held_out, estimated = committee.out_of_fold_, committee.population_shares_
+        if self.shares is None and estimated is not None:  # labels for quotas, weighted as in a fit
+            given = None if self.given_weight is None else self.given_weight[np.concatenate(self.folds.tests)]
+            self.weight, self.weighted, self.by_shares = held_out_weights(self.codes, given, estimated)
         for name, why in committee.failures_.items():
             self.failures[name if name in self.served else f"{name}, a member of the committee,"] = why
         for name in (COMMITTEE, twin_of(COMMITTEE), *self.served):

@@ -12,6 +12,9 @@ import pandas as pd
 
 from deepsep.classifiers.building import shipped_method
 from deepsep.classifiers.catalogue import CATALOGUE, find_method
+from deepsep.classifiers.committee.committee import Committee
+from deepsep.classifiers.committee.fits import folds_of
+from deepsep.classifiers.committee.members import COMMITTEE
 from deepsep.core.arrays import Array
 from deepsep.core.checks import check_priors, is_integer, with_fields
 from deepsep.core.label_origins import LabelOrigins, read_origins
@@ -22,7 +25,8 @@ from deepsep.evaluation.frames import take
 from deepsep.evaluation.intervals import METRIC_NAMES, paired_difference, scores_with_intervals
 from deepsep.evaluation.population import read_weights
 from deepsep.model import for_table
-from deepsep.report.findings import check_population
+from deepsep.report.findings import check_population, too_different
+from deepsep.report.outcome import condition
 from deepsep.report.provenance import changed_settings, plain_value
 from deepsep.study.compared_fits import ComparedFits
 from deepsep.study.verdict import comparison_frame, comparison_text, comparison_verdict
@@ -38,14 +42,16 @@ class Comparison(dict[str, Any]):
     It is also a dict of plain values, which ``deepsep compare`` writes to a .json file: ``methods`` (one entry per
     method, with every metric and its interval), ``unlabelled`` (whether unlabelled rows helped: the best method that
     uses them, compared with the same method without them and with the best method that uses labels only),
-    ``labelled``, ``unlabelled_rows``, ``columns`` (those that were used), ``columns_left_out``, ``classes``,
-    ``labels_per_class``, ``weighted``, ``by_shares`` (whether rows are weighted to given shares), ``folds``,
-    ``repeats``, ``settings`` (those given, by method), ``findings``, ``notes`` and ``verdict``.
+    ``expected`` (the accuracy to expect on the unlabelled rows, of a committee that is recommended), ``labelled``,
+    ``unlabelled_rows``, ``columns`` (those that were used), ``columns_left_out``, ``classes``, ``labels_per_class``,
+    ``weighted``, ``by_shares`` (whether rows are weighted to shares of the population), ``population`` (the source of
+    these: "given", "estimated" by the committee, or "labels"), ``folds``, ``repeats``, ``settings`` (those given, by
+    method), ``findings``, ``notes`` and ``verdict``.
     """
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per method, the most accurate first.
+        """One row per method: the one to use, and the others, the most accurate first.
 
         ``method``, ``uses_unlabelled``; ``accuracy``, ``balanced_accuracy``, ``log_loss`` and ``ece``, each with the
         ends of its 90 % interval (``accuracy_low``, ``accuracy_high``); ``difference``, in accuracy from the first
@@ -55,7 +61,7 @@ class Comparison(dict[str, Any]):
 
     @property
     def verdict(self) -> list[str]:
-        """Sentences on the best method, whether its lead is more than noise, and whether unlabelled rows helped."""
+        """Sentences on the method to use, how far the others are from it, and whether unlabelled rows helped."""
         return list(self["verdict"])
 
     @property
@@ -92,23 +98,24 @@ class CrossValidation:
 
     Parameters
     ----------
-    folds, repeats : int, default=5 and 1
-        Number of folds, and of random splits into folds.
+    folds, repeats : int, optional
+        Number of folds, and of random splits into folds. None: those in which ``deepsep fit`` evaluates a committee,
+        with the same rows in each.
     seed : int, default=0
         Seed of the folds and of every method.
     n_jobs : int, optional
         Number of fits at the same time; by default one.
     """
 
-    folds: int = 5
-    repeats: int = 1
+    folds: int | None = None
+    repeats: int | None = None
     seed: int = 0
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
         for name, minimum in (("folds", 2), ("repeats", 1)):
             value = getattr(self, name)
-            if not is_integer(value, minimum):
+            if value is not None and not is_integer(value, minimum):
                 raise ParameterError(f"compare: {name}={value!r}; pass an integer of at least {minimum}.")
 
 
@@ -180,7 +187,9 @@ def compare(
     Notes
     -----
     Values are means over the repeats. Intervals are as wide as those of a single repeat, since splitting the same rows
-    again adds no new rows. The best method is chosen on the rows on which it is measured, which flatters it a little.
+    again adds no new rows. The committee is recommended, unless another method is ahead of it by more than noise; the
+    most accurate of these then is, which flatters it a little, since it is measured on the rows on which it is chosen.
+    Labels that fill quotas are weighted to the shares that the committee estimates, as in a fit.
 
     Examples
     --------
@@ -207,7 +216,7 @@ def compare(
     shares = None if priors is None else check_priors(priors, known.classes)
     weight = read_weights(sample_weight, known)
     origins = read_origins(labels_drawn, known)
-    split = _deal(known, origins, dealing, weight)
+    split = _deal(known, origins, estimators, dealing, weight)
     encoder = for_table(estimators[methods[0]], keep=tuple(keep))[:-1]  # the same for all methods
     columns = encoder[0].fit_transform(table, known)
     rows = split.rows
@@ -240,9 +249,12 @@ def compare(
     if not entries:
         raise LabelError(f"no method could be fitted. {' '.join(notes)}")
     entries.sort(key=lambda entry: (-entry["accuracy"]["value"], entry["log_loss"]["value"]))
-    best = entries[0]["name"]
+    first = _recommended(fits, [entry["name"] for entry in entries])
+    entries.sort(key=lambda entry: entry["name"] != first)
     for entry in entries:
-        entry["against_best"] = _difference(fits, fits.p[entry["name"]], fits.p[best])
+        entry["against_first"] = _difference(fits, fits.p[entry["name"]], fits.p[first])
+    findings = check_population(columns, known, shares, weight, encoder[0].left_out_)
+    population = "labels" if not fits.by_shares else "given" if shares is not None else "estimated"
     result = {
         "labelled": int((known.codes >= 0).sum()),
         "unlabelled_rows": int((known.codes < 0).sum()),
@@ -252,24 +264,53 @@ def compare(
         "labels_per_class": np.bincount(known.codes[known.labeled], minlength=len(known.classes)).tolist(),
         "weighted": fits.weighted,
         "by_shares": fits.by_shares,
+        "population": population,
         "folds": split.n_splits,
-        "repeats": dealing.repeats,
+        "repeats": split.n_repeats,
         "methods": entries,
+        "expected": None if too_different(findings) else _expected(fits, first, origins, population),
         "unlabelled": _unlabeled(fits, entries, on_step) if (some.codes < 0).any() else None,
         "settings": {name: {key: plain_value(value) for key, value in own.items()} for name, own in settings.items()},
-        "findings": check_population(columns, known, shares, weight, encoder[0].left_out_),
+        "findings": findings,
         "notes": notes,
     }
     return Comparison(result, verdict=comparison_verdict(result))
 
 
-def _deal(labels: Labels, origins: LabelOrigins, dealing: CrossValidation, weight: Array | None) -> Folds:
+def _recommended(fits: ComparedFits, names: Sequence[str]) -> str:
+    """Return the committee, unless methods are ahead of it by more than noise; then the first of these."""
+    if COMMITTEE not in names:
+        return names[0]
+    lows = {name: _difference(fits, fits.p[name], fits.p[COMMITTEE])["interval"][0] for name in names}
+    return next((name for name in names if lows[name] > 0), COMMITTEE)
+
+
+def _expected(fits: ComparedFits, name: str, origins: LabelOrigins, population: str) -> dict[str, Any] | None:
+    """Return the accuracy to expect on the unlabelled rows, as a report does; None if it is not known."""
+    known = fits.committee.expected_accuracy_ if name == COMMITTEE else None
+    if known is None:
+        return None
+    shares = dict(zip(fits.labels.classes.astype(str), fits.committee.shares_.tolist(), strict=True))
+    assumed = condition(origins, population, shares)
+    return {"value": known.value, "interval": list(known.interval), "condition": assumed}
+
+
+def _deal(
+    labels: Labels,
+    origins: LabelOrigins,
+    estimators: Mapping[str, Any],
+    dealing: CrossValidation,
+    weight: Array | None,
+) -> Folds:
     """Return folds that hold out the labels that can tell the accuracy, or all labels if there are none."""
+    as_in_a_fit = dealing.folds is None
+    effort = estimators[COMMITTEE].effort if COMMITTEE in estimators else "normal"
+    usual, usual_repeats = folds_of(effort, int(labels.labeled.sum()))
     split = deal_folds(
         labels,
-        n_splits=dealing.folds,
-        n_repeats=dealing.repeats,
-        seed=dealing.seed,
+        n_splits=dealing.folds or usual,
+        n_repeats=dealing.repeats or (usual_repeats if as_in_a_fit else 1),
+        seed=Committee.seed_of_folds(dealing.seed) if as_in_a_fit else dealing.seed,
         weight=weight,
         max_unlabeled=MAX_UNLABELED,
         stratified=origins.stratified,

@@ -9,30 +9,41 @@ import pandas as pd
 from deepsep.evaluation.intervals import METRIC_NAMES
 from deepsep.report.wording import join_words, percent, points, span, with_ends
 
+POPULATIONS = {"given": "the given shares", "estimated": "the shares that the committee estimates"}
+
 
 def comparison_verdict(comparison: dict[str, Any]) -> list[str]:
-    """Return the best method, whether its lead is more than noise, and whether unlabelled rows helped."""
-    best, *others = comparison["methods"]
-    accuracy = best["accuracy"]
+    """Return the method to use, whether others differ by more than noise, and whether unlabelled rows helped."""
+    first, *others = comparison["methods"]
+    accuracy, expected = first["accuracy"], comparison["expected"]
     sentences = [
-        f"Use {best['name']}: {percent(accuracy['value'])} of held-out labels right ({span(accuracy['interval'])})."
+        f"Use {first['name']}: {percent(accuracy['value'])} of held-out labels right ({span(accuracy['interval'])})."
     ]
+    if expected is not None:
+        on = "" if expected["condition"] is None else f", {expected['condition']}"
+        sentences.append(
+            f"Expect it to give about {percent(expected['value'])} ({span(expected['interval'])}) of the unlabelled "
+            f"rows the right label{on}."
+        )
     if others:
-        sentences.append(_second(best, others[0]))
-        near = [one["name"] for one in others if one["against_best"]["interval"][1] >= 0]
+        sentences.append(_second(first, others[0]))
+        near = [one["name"] for one in others if one["against_first"]["interval"][1] >= 0]
         if len(near) > 1:
-            sentences.append(f"These labels do not show which is better: {join_words([best['name'], *near])}.")
+            sentences.append(f"These labels do not show which is better: {join_words([first['name'], *near])}.")
         elif not near and len(others) > 1:
             sentences.append("All others are behind by more than noise.")
     return sentences + _unlabeled(comparison["unlabelled"])
 
 
-def _second(best: dict[str, Any], second: dict[str, Any]) -> str:
-    gap = second["against_best"]
+def _second(first: dict[str, Any], second: dict[str, Any]) -> str:
+    gap = second["against_first"]
     if gap["interval"][1] < 0:
         return f"{second['name']} comes next, and the difference is more than noise: {_gap(gap)}."
-    cheaper = best["seconds"] >= 1 and second["seconds"] < best["seconds"] / 5
-    also = f" It takes {second['seconds']:.1f} s per fit instead of {best['seconds']:.1f}." if cheaper else ""
+    cheaper = first["seconds"] >= 1 and second["seconds"] < first["seconds"] / 5
+    also = f" It takes {second['seconds']:.1f} s per fit instead of {first['seconds']:.1f}." if cheaper else ""
+    if gap["difference"] > 0:
+        right = percent(second["accuracy"]["value"])
+        return f"{second['name']} got {right} right, but the difference may be noise: {_gap(gap)}.{also}"
     return f"{second['name']} comes next, and the difference may be noise: {_gap(gap)}.{also}"
 
 
@@ -69,8 +80,8 @@ def comparison_frame(comparison: dict[str, Any]) -> pd.DataFrame:
         for metric in METRIC_NAMES:
             low, high = entry[metric]["interval"]
             row |= {metric: entry[metric]["value"], f"{metric}_low": low, f"{metric}_high": high}
-        low, high = entry["against_best"]["interval"]
-        row |= {"difference": entry["against_best"]["difference"], "difference_low": low, "difference_high": high}
+        low, high = entry["against_first"]["interval"]
+        row |= {"difference": entry["against_first"]["difference"], "difference_low": low, "difference_high": high}
         rows.append({**row, "seconds": entry["seconds"]})
     return pd.DataFrame(rows).round(6)
 
@@ -78,11 +89,11 @@ def comparison_frame(comparison: dict[str, Any]) -> pd.DataFrame:
 def comparison_text(comparison: dict[str, Any]) -> str:
     """Return the table for a terminal."""
     width = max(len(entry["name"]) for entry in comparison["methods"])
-    lines = [f"{'':<{width}}   accuracy          balanced  log loss  calibration   from the best         seconds"]
+    lines = [f"{'':<{width}}   accuracy          balanced  log loss  calibration   from the first        seconds"]
     for entry in comparison["methods"]:
         low, high = (f"{100 * end:.0f}" for end in entry["accuracy"]["interval"])
         accuracy = f"{100 * entry['accuracy']['value']:5.1f} ({low}–{high})"
-        gap = entry["against_best"]
+        gap = entry["against_first"]
         low, high = (points(end) for end in gap["interval"])
         behind = f"{points(gap['difference'])} ({low} to {high})" if entry is not comparison["methods"][0] else ""
         mark = "+" if entry["uses_unlabelled"] else " "
@@ -95,7 +106,7 @@ def comparison_text(comparison: dict[str, Any]) -> str:
     if comparison["weighted"]:
         lines[-1] += " Rows are weighted."
     if comparison["by_shares"]:
-        lines[-1] += " Rows are weighted to the given shares."
+        lines[-1] += f" Rows are weighted to {POPULATIONS[comparison['population']]}."
     lines += [
         f"{name} has {', '.join(f'{setting} = {value}' for setting, value in own.items())}."
         for name, own in comparison["settings"].items()

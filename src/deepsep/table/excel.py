@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,20 @@ from deepsep.table.text import names_in
 
 def read_cells(path: Path, sheet: str | int, skip_rows: int = 0, max_bytes: int | None = None) -> pd.DataFrame:
     """Return the rows below the header, without empty rows and columns; every cell as it is, None if it is empty."""
+    cells = _filled_cells(path, sheet, skip_rows, max_bytes)
+    header = names_in(cells.iloc[0])
+    if len(cells) < 2:
+        raise DataError(f"{path}: sheet {sheet!r} has a header ({', '.join(header[:5])}) but no rows.")
+    return cells.iloc[1:].reset_index(drop=True).set_axis(header, axis=1)
+
+
+def lines_of_table(path: Path, sheet: str | int, skip_rows: int = 0) -> list[int]:
+    """Return the numbers, from 1 on, of the lines of a sheet that hold the header and the rows of its table."""
+    return [int(line) + skip_rows + 1 for line in _filled_cells(path, sheet, skip_rows, None).index]
+
+
+def _filled_cells(path: Path, sheet: str | int, skip_rows: int, max_bytes: int | None) -> pd.DataFrame:
+    """Return the header and the rows of a sheet, without empty rows and columns."""
     if find_spec("openpyxl") is None:
         raise missing_package(f"{path} is an Excel file. Reading it", "openpyxl")
     _check_archive(path, max_bytes)
@@ -36,10 +51,7 @@ def read_cells(path: Path, sheet: str | int, skip_rows: int = 0, max_bytes: int 
     cells = cells.mask((cells == "") | cells.isna(), None).dropna(how="all").dropna(how="all", axis=1)
     if cells.empty:
         raise DataError(f"{path}: sheet {sheet!r} is empty. Name another one with {{sheet}}.", sheet=Setting("sheet"))
-    header = names_in(cells.iloc[0])
-    if len(cells) < 2:
-        raise DataError(f"{path}: sheet {sheet!r} has a header ({', '.join(header[:5])}) but no rows.")
-    return cells.iloc[1:].reset_index(drop=True).set_axis(header, axis=1)
+    return cells
 
 
 def sheet_names(path: Path, max_bytes: int | None = None) -> list[str]:
@@ -48,6 +60,15 @@ def sheet_names(path: Path, max_bytes: int | None = None) -> list[str]:
         _check_archive(path, max_bytes)
         with pd.ExcelFile(path, engine="openpyxl") as book:
             return [str(name) for name in book.sheet_names]
+
+
+def sheets_with(path: Path, column: str, skip_rows: int = 0) -> list[str]:
+    """Return the names of the sheets whose table has a column."""
+    found = []
+    for sheet in sheet_names(path):
+        with suppress(DataError):
+            found += [sheet] if column in read_cells(path, sheet, skip_rows).columns else []
+    return found
 
 
 def _check_archive(path: Path, max_bytes: int | None) -> None:

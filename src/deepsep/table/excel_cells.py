@@ -15,19 +15,23 @@ from openpyxl.utils import get_column_letter
 
 from deepsep.errors import DataError
 
-MAX_SHEET_ROWS = 1_048_575  # below the header
+MAX_SHEET_ROWS, MAX_SHEET_COLUMNS = 1_048_575, 16_384  # rows below the header
 BOLD_FONT = Font(bold=True)
 WRAPPED_TEXT = Alignment(wrap_text=True, vertical="top")
 PERCENT_FORMAT = "0.0%"
 
 
+def fits(n_rows: int, n_columns: int) -> bool:
+    """Whether a table fits on a sheet."""
+    return n_rows <= MAX_SHEET_ROWS and n_columns <= MAX_SHEET_COLUMNS
+
+
 def check_fits(n_rows: int, n_columns: int, what: str, cure: str) -> None:
     """Raise if a table does not fit on a sheet."""
-    most_columns = 16_384
     if n_rows > MAX_SHEET_ROWS:
         raise DataError(f"{what} has more than {MAX_SHEET_ROWS:,} rows, the most that an Excel sheet holds. {cure}")
-    if n_columns > most_columns:
-        raise DataError(f"{what} has {n_columns:,} columns; an Excel sheet holds {most_columns:,}. {cure}")
+    if n_columns > MAX_SHEET_COLUMNS:
+        raise DataError(f"{what} has {n_columns:,} columns; an Excel sheet holds {MAX_SHEET_COLUMNS:,}. {cure}")
 
 
 def cell_value(value: Any) -> Any:

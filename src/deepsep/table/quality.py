@@ -17,6 +17,7 @@ from deepsep.table.columns import as_frame, decide
 from deepsep.table.dates import OTHER_DATE
 from deepsep.table.leaks import leaks, one_sided
 from deepsep.table.locations import find_column
+from deepsep.table.spellings import Merged
 
 Severity = Literal["error", "warning", "note"]
 
@@ -33,7 +34,9 @@ LEFT_OUT_COLUMNS: dict[str, tuple[Severity, str, str]] = {  # reason: severity, 
 }
 
 
-def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int = 50_000) -> dict[str, Any]:
+def check_table(
+    frame: Any, label: str, *, id: str | None = None, max_rows: int = 50_000, merged: Merged | None = None
+) -> dict[str, Any]:
     """Describe a table, and list what would go wrong if a model were fitted to it.
 
     Parameters
@@ -46,6 +49,8 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
         The column of identifiers, which is not a feature.
     max_rows : int, default=50_000
         In a larger table, columns are examined on the labelled rows and a sample of the others.
+    merged : dict {class: spellings}, optional
+        Spellings of the classes that were merged when the table was read.
 
     Returns
     -------
@@ -75,6 +80,7 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
     """
     table, findings = as_frame(frame), Findings()
     given = _read_labels(table, label, findings)
+    _note_merged(merged or {}, label, findings)
     labels = given if given is not None and _check_labels(given, label, findings) else None
     if id is not None:
         try:
@@ -123,6 +129,7 @@ def check_columns(
     weight: Any = None,
     label: str | None = None,
     ids: pd.Series[Any] | None = None,
+    merged: Merged | None = None,
 ) -> list[dict[str, Any]]:
     """Return what would make a model or its accuracy misleading: the part of :func:`check_table` that a fit runs.
 
@@ -132,6 +139,7 @@ def check_columns(
     """
     findings = Findings()
     if label is not None:
+        _note_merged(merged or {}, label, findings)
         _check_classes(labels, label, findings)
     if ids is not None:
         _check_ids(ids, findings)
@@ -201,6 +209,21 @@ def _check_labels(labels: Labels, label: str, findings: Findings) -> bool:
     return True
 
 
+def _note_merged(merged: Merged, label: str, findings: Findings) -> None:
+    if merged:
+        each = [f"{name!r} for {listed(map(repr, others))}" for name, others in merged.items()]
+        text = f"spellings that differ only in case, blanks or accents are one class: {'; '.join(each)}."
+        findings.add("note", "merged-spellings", text, "If they are different classes, leave out the merging.", label)
+
+
+def check_classes(labels: Labels, label: str, merged: Merged | None = None) -> list[dict[str, Any]]:
+    """Return what is wrong with the classes: the part of :func:`check_table` that needs no other column."""
+    findings = Findings()
+    _note_merged(merged or {}, label, findings)
+    _check_classes(labels, label, findings)
+    return findings
+
+
 def _check_classes(labels: Labels, label: str, findings: Findings) -> None:
     """Add what is wrong with the classes: few labels, names that differ in case or spaces, names for no label."""
     rare_class_labels = 5  # labels below which a class is rare
@@ -211,12 +234,16 @@ def _check_classes(labels: Labels, label: str, findings: Findings) -> None:
         text = f"{len(rare)} of {len(names)} classes have fewer than {rare_class_labels} labelled rows: {listed(rare)}."
         findings.add("warning", "rare-class", text, "Label more rows of them, or merge them with others.", label)
     for twins in alike(labels.classes):
-        text = f"the labels {listed(map(repr, twins))} differ only in case or spaces. They are different classes."
-        findings.add("warning", "alike-classes", text, "If they are one class, write them alike.", label)
+        text = (
+            f"the labels {listed(map(repr, twins))} differ only in case, blanks or accents, but are different classes."
+        )
+        next = "If they are one class, write them alike, or merge them with merge_spellings."
+        findings.add("warning", "alike-classes", text, next, label)
     for name in names:
         if name.strip().lower() in DISGUISED_MARKS:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
-            findings.add("warning", "missing-class", text, "If it means unlabelled, leave these cells empty.", label)
+            next = "If it means unlabelled, leave these cells empty, or name the word in no_label."
+            findings.add("warning", "missing-class", text, next, label)
 
 
 def _count(table: pd.DataFrame, label: str, labels: Labels | None) -> dict[str, Any]:

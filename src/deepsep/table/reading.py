@@ -14,7 +14,7 @@ from deepsep.errors import DataError, Setting
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
 from deepsep.table.columns import tidied
-from deepsep.table.excel import sheet_frame
+from deepsep.table.excel import sheet_frame, sheets_with
 from deepsep.table.locations import Named, check_memory, find_column, readable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import ExternalRows, TableInMemory
@@ -103,7 +103,7 @@ def read_table(
             return _read_external(table, label, id, types, max_bytes)
         for name, role in ((label, "label column"), (id, "id column")):
             if name is not None:
-                find_column(table.names, name, role)
+                _find_column(table, name, role)
         check_memory(table, sum(file.bytes_needed for file in table.tables), max_bytes)
         if table.in_parts:
             pieces = (piece for file in table.tables for piece in file.pieces(1_000_000, table.names))
@@ -114,6 +114,24 @@ def read_table(
         if table.kind == "excel":
             frame = sheet_frame(frame, label, id, types, table.tables[0].reading.dayfirst)
         return tidied(frame, table.kind, label, id, types)
+
+
+def _find_column(table: OpenFiles, name: str, role: str) -> None:
+    """Raise if a table has no such column; of a workbook, name the sheets that have it."""
+    try:
+        find_column(table.names, name, role)
+    except DataError as error:
+        if table.kind != "excel":
+            raise
+        file = table.tables[0]
+        others = sheets_with(file.path, name, file.reading.skip_rows)
+        if not others:
+            raise
+        raise error.followed_by(
+            f"It is on {'the sheet' if len(others) == 1 else 'the sheets'} {', '.join(map(repr, others))}: name the "
+            "sheet with {sheet}.",
+            sheet=Setting("sheet", others[0]),
+        ) from None
 
 
 def check_types(types: Mapping[str, ColumnType] | None) -> dict[str, ColumnType]:

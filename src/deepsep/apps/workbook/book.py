@@ -18,6 +18,7 @@ from openpyxl.utils import get_column_letter
 
 from deepsep.apps.workbook.crosstabs import Difference, Line, difference, profile_lines, profiled_column
 from deepsep.apps.workbook.guide import Lines, guide
+from deepsep.apps.workbook.own_file import add_predictions
 from deepsep.apps.workbook.sheets import (
     NUMBER_FORMAT,
     P_FORMAT,
@@ -80,6 +81,8 @@ def make_workbook(
     n_next: int = 25,
     seed: int = 0,
     sample_weight: Any = None,
+    predictions: pd.DataFrame | None = None,
+    book: Workbook | None = None,
 ) -> Workbook:
     """Return the results of a fit as an Excel workbook.
 
@@ -97,6 +100,10 @@ def make_workbook(
         Number of rows to label next.
     seed : int, default=0
         Seed of everything random.
+    predictions : DataFrame, optional
+        Predictions of rows, for a sheet of their own.
+    book : openpyxl.Workbook, optional
+        A workbook to add the sheets to, such as a copy of the table with the predictions in it.
 
     Returns
     -------
@@ -128,14 +135,18 @@ def make_workbook(
         summary = summarize(
             model, table, labels, ids=ids, proba=proba, label=label, seed=seed, sample_weight=sample_weight
         )
-    book = Workbook()
-    book.remove(book.active)
-    book.properties.creator = "deepsep"
-    book.properties.title = summary["title"]
+    with_predictions = book is not None or predictions is not None
+    if book is None:
+        book = Workbook()
+        book.remove(book.active)
+        book.properties.creator = "deepsep"
+        book.properties.title = summary["title"]
     book.properties.description = json.dumps(provenance_of(model))
     frame = as_frame(table)
     notes: list[str] = []
     add_page(book, "Summary", _summary(summary))
+    if predictions is not None:
+        add_predictions(book, predictions)
     _add_sizes(book, summary["shares"], known, weight)
     _add_profiles(book, model, frame, known, np.asarray(proba), weight, seed, notes)
     _add_rows_to_label(book, model, frame, known, ids, np.asarray(proba), label, n_next, seed)
@@ -151,7 +162,7 @@ def make_workbook(
             [[line["id"], *(line[key] for key in SUSPICIOUS_COLUMNS)] for line in summary["suspicious"][:most]],
             styles=[None, None, None, PERCENT_FORMAT, PERCENT_FORMAT, NUMBER_FORMAT],
         )
-    add_page(book, GUIDE_SHEET, guide(weighted=weight is not None, notes=notes))
+    add_page(book, GUIDE_SHEET, guide(weighted=weight is not None, predictions=with_predictions, notes=notes))
     return book
 
 

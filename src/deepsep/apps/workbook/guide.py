@@ -7,7 +7,7 @@ from typing import Any
 Lines = list[tuple[str, Any, str | None]]
 
 
-def guide(*, weighted: bool, notes: list[str]) -> Lines:
+def guide(*, weighted: bool, predictions: bool, notes: list[str]) -> Lines:
     """Return an explanation of the workbook, as lines of a page."""
     lines: Lines = [("How to read this workbook", None, None)]
     texts = {
@@ -59,6 +59,13 @@ def guide(*, weighted: bool, notes: list[str]) -> Lines:
             "at the row again, not proof.",
         ],
     }
+    if predictions:
+        texts["Predictions"] = [
+            "The predicted label of every row without one, the probability of each segment, and the confidence, which "
+            "is the highest of them. In a copy of your own workbook they are next to its table, under shaded names; "
+            "rows with a label have none. Fit from your own file, not from the copy: predictions are no columns to "
+            "learn from."
+        ]
     if weighted:
         texts["Weights"] = [
             "Shares, means, medians and tests count rows by their weights. Intervals and tests use the effective "

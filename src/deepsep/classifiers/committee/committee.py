@@ -17,6 +17,7 @@ from deepsep.classifiers.committee.saved_committee import committee_to_parts, re
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.declared_settings import integer, settings
 from deepsep.core.arrays import Array
+from deepsep.core.checks import private_generator
 from deepsep.core.label_origins import LabelOrigins, contradict_shares, read_origins
 from deepsep.core.labels import Labels
 from deepsep.core.probability import shifted
@@ -166,7 +167,7 @@ class Committee(WithPriors):
         unfitted_members(self)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
-        shares, seed = self._shares(), int(rng.integers(2**31 - 1))
+        shares, seed = self._shares(), _draw_seed(rng)
         self.label_origins_ = rows.labels_drawn or read_origins(None, rows.labels, known_shares=shares is not None)
         self.unseen_ = classes_without_label(self.label_origins_, rows, shares)
         warn_of_origins(self.label_origins_, rows, shares)
@@ -193,6 +194,11 @@ class Committee(WithPriors):
     def student_agreement_(self) -> float | None:
         """Share of held-out unlabelled rows for which the student predicts the committee's class."""
         return None if self.student_ is None else self.student_.agreement_
+
+    @staticmethod
+    def seed_of_folds(random_state: Any) -> int:
+        """Return the seed with which a committee of this ``random_state`` deals its folds."""
+        return _draw_seed(private_generator(random_state))
 
     def plan(self, n_rows: int, y: Labels, folds: Folds | None = None) -> CommitteePlan:
         """Return the members, folds and cost of a fit to this number of rows with these labels.
@@ -436,6 +442,10 @@ class Committee(WithPriors):
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         restore_committee(self, state, arrays)
+
+
+def _draw_seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31 - 1))
 
 
 def _reasons(failures: Mapping[str, str]) -> str:

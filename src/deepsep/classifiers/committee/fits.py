@@ -224,10 +224,14 @@ class CommitteePlan:
         )
 
 
+def folds_of(effort: str, n_labeled: int) -> tuple[int, int]:
+    """Return the number of folds of an effort, and how often the labels are split into them."""
+    return {"fast": 3, "normal": 5, "best": 10}[effort], 3 if effort == "best" and n_labeled < 60 else 1
+
+
 def deal(labels: Labels, effort: str, *, seed: int, weight: Any = None, stratified: bool = True) -> Folds | None:
     """Return the folds of an effort, or None if there are too few labels."""
-    n_splits = {"fast": 3, "normal": 5, "best": 10}[effort]
-    n_repeats = 3 if effort == "best" and labels.labeled.sum() < 60 else 1
+    n_splits, n_repeats = folds_of(effort, int(labels.labeled.sum()))
     try:
         return deal_folds(
             labels,
