@@ -150,9 +150,9 @@ def fit(
         book = None
         if workbook is not None:
             from deepsep.apps.workbook import make_workbook
-            from deepsep.apps.workbook.own_file import copy_with_predictions, listed
+            from deepsep.apps.workbook.own_file import copy_with_predictions, prediction_rows
 
-            own, rows = None, listed(fitted.predictions)
+            own, rows = None, prediction_rows(fitted.predictions)
             if rows is not None and isinstance(source, Path) and data.origin and data.origin.kind == "excel":
                 own = copy_with_predictions(source, data, rows, data.origin.reading)
             if rows is None:

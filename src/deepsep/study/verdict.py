@@ -9,7 +9,7 @@ import pandas as pd
 from deepsep.evaluation.intervals import METRIC_NAMES
 from deepsep.report.wording import join_words, percent, points, span, with_ends
 
-POPULATIONS = {"given": "the given shares", "estimated": "the shares that the committee estimates"}
+POPULATION_WORDS = {"given": "the given shares", "estimated": "the shares that the committee estimates"}
 
 
 def comparison_verdict(comparison: dict[str, Any]) -> list[str]:
@@ -106,7 +106,7 @@ def comparison_text(comparison: dict[str, Any]) -> str:
     if comparison["weighted"]:
         lines[-1] += " Rows are weighted."
     if comparison["by_shares"]:
-        lines[-1] += f" Rows are weighted to {POPULATIONS[comparison['population']]}."
+        lines[-1] += f" Rows are weighted to {POPULATION_WORDS[comparison['population']]}."
     lines += [
         f"{name} has {', '.join(f'{setting} = {value}' for setting, value in own.items())}."
         for name, own in comparison["settings"].items()

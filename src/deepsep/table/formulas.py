@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from deepsep.errors import Setting, warn
 
-FORMULA, NUMBER = r"^[=+\-@\t\r]", r"^[+-][0-9., ]*[0-9]%?$"  # what spreadsheets compute; -5 is a number as well
+FORMULA_START = r"^[=+\-@\t\r]"  # what a spreadsheet computes, unless it is a number such as -5
+SIGNED_NUMBER = r"^[+-][0-9., ]*[0-9]%?$"
 
 
 def formulas_in(table: pa.Table) -> dict[str, Any]:
@@ -18,8 +19,8 @@ def formulas_in(table: pa.Table) -> dict[str, Any]:
     found = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            numbers = pc.match_substring_regex(column, NUMBER)
-            at = pc.and_not(pc.match_substring_regex(column, FORMULA), numbers)
+            numbers = pc.match_substring_regex(column, SIGNED_NUMBER)
+            at = pc.and_not(pc.match_substring_regex(column, FORMULA_START), numbers)
             if pc.any(at).as_py():
                 found[name] = at
     return found
@@ -28,14 +29,14 @@ def formulas_in(table: pa.Table) -> dict[str, Any]:
 def escape_formulas(table: pa.Table) -> pa.Table:
     """Return a table with an apostrophe before such cells, with which spreadsheets take them for text."""
     for name, at in formulas_in(table).items():
-        safe = pc.if_else(at, pc.replace_substring_regex(table[name], FORMULA, r"'\0"), table[name])
+        safe = pc.if_else(at, pc.replace_substring_regex(table[name], FORMULA_START, r"'\0"), table[name])
         table = table.set_column(table.column_names.index(name), name, safe)
     return table
 
 
 def escaped(cell: Any) -> Any:
     """Return a cell as it is written to a text file that people open in a spreadsheet."""
-    is_formula = isinstance(cell, str) and re.match(FORMULA, cell) and not re.match(NUMBER, cell)
+    is_formula = isinstance(cell, str) and re.match(FORMULA_START, cell) and not re.match(SIGNED_NUMBER, cell)
     return f"'{cell}" if is_formula else cell
 
 
@@ -47,7 +48,7 @@ def unescaped(text: str) -> str:
     >>> unescaped("'=1+1"), unescaped("'s-Hertogenbosch")
     ('=1+1', "'s-Hertogenbosch")
     """
-    return text[1:] if re.match(f"'{FORMULA[1:]}", text) else text
+    return text[1:] if re.match(f"'{FORMULA_START[1:]}", text) else text
 
 
 def warn_of_formulas(file: str, n_cells: int, example: tuple[str, str]) -> None:

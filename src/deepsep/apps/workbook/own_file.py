@@ -22,7 +22,7 @@ PREDICTIONS_SHEET = "Predictions"
 MAX_LISTED_ROWS = 200_000  # rows of the sheet of predictions
 
 
-def listed(predictions: Predictions) -> pd.DataFrame | None:
+def prediction_rows(predictions: Predictions) -> pd.DataFrame | None:
     """Return the predictions as the table of a sheet, or None if they are too many."""
     return None if predictions.n_rows > MAX_LISTED_ROWS else pd.concat(predictions.frames(), ignore_index=True)
 
