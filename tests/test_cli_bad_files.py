@@ -62,7 +62,9 @@ def assert_refused(result, table: Path, *words: str) -> None:
 
 def predicted(table: Path) -> pd.DataFrame:
     (file,) = (table.parent / "model").glob("predictions.*")
-    return pd.read_excel(file) if file.suffix == ".xlsx" else pd.read_csv(file)
+    if file.suffix == ".csv":
+        return pd.read_csv(file, na_values="", keep_default_na=False)
+    return pd.read_excel(file) if file.suffix == ".xlsx" else pd.read_parquet(file)
 
 
 def test_missing_file_names_the_one_that_is_like_it(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_scores_have_the_identifiers_as_they_are_and_say_so(hostile: Path, suffi
     folder, target = hostile.parent / "model", hostile.parent / f"scored.{suffix}"
     fitted = run("fit", hostile, *FIT, "-o", folder)
     assert "labels_used.csv has cells that begin like a formula" in fitted.stderr
-    assert "predictions" not in fitted.stderr  # they are Parquet
+    assert "predictions.csv has cells that begin like a formula" in fitted.stderr
     score = ("score", folder, hostile, "--id", "customer", "-o", target)
     said = run(*score).stderr
     if suffix in ("xlsx", "parquet"):  # whose cells say that they are text

@@ -157,13 +157,16 @@ def test_comparison_beside_a_report_with_shares_says_what_differs() -> None:
     for there in (False, True):
         for here in (False, True):
             entry = {**score, "settings": {"calibrate": True, **(priors if there else {})}}
-            compared = {"methods": [entry], "weighted": False, "by_shares": there}
-            accuracy = {"methods": [score], "effective": 30.0, "weighted": False, "by_shares": here}
+            populations = ["given" if shares else "labels" for shares in (there, here)]
+            compared = {"methods": [entry], "weighted": False, "population": populations[0]}
+            accuracy = {"methods": [score], "effective": 30.0, "weighted": False, "population": populations[1]}
             asked = {"method": "deepsep", "settings": {"calibrate": True, **(priors if here else {})}}
             text[there, here] = " ".join(related_to_report(compared, {"asked": asked, "accuracy": accuracy})["beside"])
-    assert "This report weights labelled rows by given shares; the comparison does not." in text[False, True]
+    ways = "weighted to the given shares of the classes in this report, and not weighted in the comparison."
+    assert ways in text[False, True]
     assert "deepsep with the default, this report with priors = {'a': 0.5, 'b': 0.5}." in text[False, True]
-    assert "The comparison weights labelled rows by given shares; this report does not." in text[True, False]
+    ways = "not weighted in this report, and weighted to the given shares of the classes in the comparison."
+    assert ways in text[True, False]
     assert text[False, False] == text[True, True]
     assert not any("calibrate" in each or "once each" in each for each in text.values())
 

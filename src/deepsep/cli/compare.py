@@ -84,7 +84,9 @@ def compare(
 
     def announce(n_fits: int, seconds: float) -> None:
         what = f"{len(names)} method{'s' * (len(names) > 1)} on {int(data.labeled.sum()):,} labelled rows"
-        out.note(f"Comparing {what}: {n_fits} fits, {duration(seconds, cores)} ...")
+        times = f", {repeats} times" if repeats and repeats > 1 else ""
+        how = "" if folds is None else f", in {folds} folds{times}"
+        out.note(f"Comparing {what}{how}: {n_fits} fits, {duration(seconds, cores)} ...")
 
     with out.share_bar("Comparing") as bar:
 

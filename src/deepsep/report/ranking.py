@@ -70,11 +70,12 @@ def related_to_report(comparison: dict[str, Any], summary: dict[str, Any]) -> di
             sentences.append(f"The comparison counts labelled rows {way}, and this report does not.")
         here, there = (each.get("population", "labels") for each in (accuracy, comparison))
         if here != there:
-            ways = {"given": "given shares", "estimated": "the shares that the committee estimates", "labels": "none"}
-            sentences.append(
-                f"Labelled rows are weighted to shares of the classes: {ways[here]} in this report, {ways[there]} in "
-                "the comparison."
-            )
+            ways = {
+                "given": "weighted to the given shares of the classes",
+                "estimated": "weighted to the shares of the classes that the committee estimates",
+                "labels": "not weighted",
+            }
+            sentences.append(f"Labelled rows are {ways[here]} in this report, and {ways[there]} in the comparison.")
     theirs, ours = _differences(entry["settings"], asked["settings"])
     if theirs or ours:
         sentences.append(f"The comparison has {asked['method']} with {_list(theirs)}, this report with {_list(ours)}.")
