@@ -658,6 +658,20 @@ def test_an_encoder_is_saved_as_weights(tmp_path):
         load(tmp_path / "model", encoder=lambda: encoder(5))
 
 
+def test_a_model_of_images_is_saved(tmp_path):
+    torch = pytest.importorskip("torch")
+    X, y, _ = segments(120)
+    images = X.reshape(-1, 1, 2, 3)
+
+    def encoder():
+        return torch.nn.Sequential(torch.nn.Conv2d(1, 2, 2), torch.nn.Flatten(), torch.nn.Linear(4, 8), torch.nn.Tanh())
+
+    model = DeepSep(**QUICK, encoder=encoder, device="cpu", random_state=0).fit(images, y)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model", encoder=encoder)
+    np.testing.assert_array_equal(again.predict_proba(images), model.predict_proba(images))
+
+
 def test_a_pipeline_around_it_is_saved(tmp_path):
     X, y, _ = segments(120)
     pipeline = make_pipeline(StandardScaler(), DeepSep(**QUICK, random_state=0)).fit(X, y)

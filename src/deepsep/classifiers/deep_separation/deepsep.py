@@ -522,7 +522,7 @@ class DeepSep(TransformerMixin, WithPriors):
         self._trained.check()
 
     def _row_of_zeros(self) -> Array:
-        return np.zeros((1, self._trained.architecture.n_features))
+        return np.zeros((1, *self._trained.architecture.row_shape))
 
     # -- settings --------------------------------------------------------------------------------------------
 
