@@ -107,7 +107,7 @@ def _rests_on(lines: Sequence[dict[str, Any]], most: float = 0.6) -> str:
     ordered = sorted(lines, key=lambda line: -line["weight"])
     if len(ordered) == 1:
         return f"The answer rests on {with_article(ordered[0]['name'])} alone."
-    if ordered[0]["weight"] < 1.5 / len(ordered) and ordered[-1]["weight"] > 0.5 / len(ordered):
+    if ordered[0]["weight"] < 1.5 * ordered[-1]["weight"]:
         return f"The answer rests on all {len(ordered)} members about equally."
     some, total = [], 0.0
     for line in ordered:
